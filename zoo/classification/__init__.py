@@ -1,0 +1,1 @@
+"""Reserved: see the matching issue; no public name lives here yet."""
