@@ -1,6 +1,6 @@
 """Blocks that networks of several domains use unchanged, and `fuse`, which folds training branches into plain layers.
 
-Shapes: features are (N, C, H, W). Initial values are those of the reference's own (He) initialisers.
+Shapes: features are (N, C, H, W). Convolutions before a batch norm start with He-normal weights.
 """
 
 import copy

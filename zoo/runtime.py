@@ -96,12 +96,12 @@ class OpenVINOSession:
     """OpenVINO; requests are pooled, so threads share one compiled network.
 
     A network of free input size runs a fifth faster once compiled for one size, which takes as long as a few runs:
-    a size that comes again and again (a camera, a scanner) is given its own compiled network, the last few are kept.
+    a size that comes again and again (a camera, a scanner) is given its own compiled network, the last is kept.
     """
 
     engine = "openvino"
     SPECIAL_AFTER = 6  # runs of one size before it gets a network of its own
-    SPECIAL_KEPT = 2  # such networks kept, for each holds its own buffers
+    SPECIAL_KEPT = 1  # such networks kept, for each holds its own buffers
     SPECIAL_PIXELS = 256 * 1024  # inputs smaller than this gain nothing
 
     def __init__(self, model: Path, *, threads: int, streams: int, precision: Precision, device: str) -> None:
@@ -136,6 +136,7 @@ class OpenVINOSession:
             if shape in self._special:
                 self._special.move_to_end(shape)
             elif self._seen[shape] > self.SPECIAL_AFTER:
+                self._any_size.idle.clear()  # the buffers of its requests are as large, and not needed for now
                 self._special[shape] = _Pool(self._compile(shape))
                 if len(self._special) > self.SPECIAL_KEPT:
                     self._seen[self._special.popitem(last=False)[0]] = 0

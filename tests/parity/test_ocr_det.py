@@ -1,5 +1,7 @@
 """PP-OCR detection against the reference: maps, losses and gradients of every case."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,6 +17,14 @@ NETWORKS = {
     "det_v4_mobile": db.ppocrv4_mobile_det,
 }
 TERMS = {"loss_shrink_maps": "shrink", "loss_threshold_maps": "threshold", "loss_binary_maps": "binary"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def loaded(name: str) -> tuple[cases.Case, db.TextDetector]:

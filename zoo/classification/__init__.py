@@ -1,1 +1,1 @@
-"""Reserved: see the matching issue; no public name lives here yet."""
+"""Classification networks; without its head each is a backbone of detection and OCR. No public name lives here yet."""

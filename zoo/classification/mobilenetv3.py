@@ -172,7 +172,7 @@ BLOCK_NAMES: Renames = (
 
 
 def detection_names(backbone: MobileNetV3) -> Renames:
-    """Names of a PaddleOCR detection checkpoint, "backbone.stage2.1.", where a stage ends at each tap, to names here."""
+    """Names of a PaddleOCR detection checkpoint to names here; there a stage ("backbone.stage2.") ends at each tap."""
     starts = (0, *backbone.taps)
     ends = (*backbone.taps, len(backbone.blocks))
     renames = [

@@ -6,7 +6,7 @@ Source: DB (https://arxiv.org/abs/1911.08947), PP-OCRv3 (https://arxiv.org/abs/2
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -220,9 +220,11 @@ def of_network(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndar
     return part
 
 
-# Published inference graphs, by the converter that their weight entries name.
-_PUBLISHED = {
+# Published inference graphs, by the names of their weight entries.
+_PUBLISHED: dict[str, Callable[..., TextDetector]] = {
     "ppocrv3_mobile_det": ppocrv3_mobile_det,
+    "ppocrv3_mobile_det_en": ppocrv3_mobile_det,
+    "ppocrv3_mobile_det_multilingual": ppocrv3_mobile_det,
     "ppocrv4_mobile_det": ppocrv4_mobile_det,
     "ppocrv5_mobile_det": ppocrv5_mobile_det,
 }

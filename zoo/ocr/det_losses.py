@@ -100,9 +100,7 @@ def teacher_label(shrink: Tensor) -> Tensor:
     return F.max_pool2d(F.pad(binary, (1, 0, 1, 0)), kernel_size=2, stride=1)[:, 0]
 
 
-def teacher_loss(
-    student: DetectionOutput, teacher: Tensor, mask: Tensor, settings: DBLossSettings = DEFAULT
-) -> Tensor:
+def teacher_loss(student: DetectionOutput, teacher: Tensor, mask: Tensor, settings: DBLossSettings = DEFAULT) -> Tensor:
     """A student's shrink and binary maps against the label that the teacher's shrink map (N, 1, H, W) gives."""
     shrink, _, binary = _maps(student)
     label = teacher_label(teacher)

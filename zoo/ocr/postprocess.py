@@ -27,7 +27,7 @@ def boxes_from_map(probability: np.ndarray, height: int, width: int, settings: D
 
     probability: float32 [H, W] in 0..1. height, width: of the original picture; boxes are scaled to it.
     Source: DB (Liao et al. 2020); PaddleOCR ppocr/postprocess/db_postprocess.py and tools/infer/predict_det.py.
-    Corners are not rounded to whole pixels, where PaddleOCR rounds them: the crop is finer for it.
+    Corners are whole pixels, as there: a crop between pixels would blur small text.
     """
     import cv2
 
@@ -43,7 +43,7 @@ def boxes_from_map(probability: np.ndarray, height: int, width: int, settings: D
         if found is None:
             continue
         quad, score = found
-        quad = np.clip(quad * scale, 0, bound)
+        quad = np.clip(np.round(quad * scale), 0, bound)
         if min(np.linalg.norm(quad[0] - quad[1]), np.linalg.norm(quad[0] - quad[3])) <= 3:
             continue
         quads.append(quad)

@@ -80,6 +80,7 @@ class BranchedLayer(nn.Module):
         self, in_channels: int, out_channels: int, kernel: int, stride: Stride, *, groups: int, branches: int
     ) -> None:
         super().__init__()
+        self.stride = stride
         same = in_channels == out_channels and stride == (1, 1)
         self.identity = nn.BatchNorm2d(in_channels) if same else None
         self.branches = nn.ModuleList(
@@ -117,12 +118,18 @@ class BranchedLayer(nn.Module):
             channel = torch.arange(weight.shape[0], device=weight.device)
             weight[channel, channel % weight.shape[1], centre, centre] += scale
             bias += offset
-        conv = nn.Conv2d(
-            first.conv.in_channels, weight.shape[0], weight.shape[2], first.conv.stride, centre, groups=first.conv.groups
+        plain = nn.Conv2d(
+            first.conv.in_channels,
+            weight.shape[0],
+            weight.shape[2],
+            self.stride,
+            centre,
+            groups=first.conv.groups,
         )
-        conv.weight.copy_(weight)
-        conv.bias.copy_(bias)  # type: ignore[union-attr]
-        return PlainLayer(conv.to(weight), self.affine, self.activation)
+        plain.weight.copy_(weight)
+        assert plain.bias is not None
+        plain.bias.copy_(bias)
+        return PlainLayer(plain.to(weight), self.affine, self.activation)
 
 
 class Block(nn.Module):

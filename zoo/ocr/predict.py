@@ -196,16 +196,19 @@ class Recogniser:
         groups: dict[int, list[int]] = defaultdict(list)
         for index, (_, piece) in enumerate(pieces):
             groups[self._width(piece)].append(index)
-        size = self.settings.batch
-        batches = [
-            (w, g[i : i + size]) for w, g in sorted(groups.items(), reverse=True) for i in range(0, len(g), size)
-        ]
+        widest_first = sorted(groups.items(), reverse=True)
+        batches = [(width, part) for width, group in widest_first for part in self._batches(group, width)]
         tensors = (np.concatenate([line_tensor(pieces[i][1], width) for i in batch]) for width, batch in batches)
         read: list[np.ndarray] = [np.empty(0)] * len(pieces)
         for (_, batch), probabilities in zip(batches, self.session.map(tensors), strict=True):
             for index, probability in zip(batch, probabilities, strict=True):
                 read[index] = probability
         return self._lines(crops, [i for i, _ in pieces], read)
+
+    def _batches(self, group: list[int], width: int) -> list[list[int]]:
+        """Lines of one width in batches; of wide lines fewer, for the same memory."""
+        size = max(1, self.settings.batch * self.settings.min_width // width)
+        return [group[i : i + size] for i in range(0, len(group), size)]
 
     def _width(self, crop: np.ndarray) -> int:
         fitted = int(np.ceil(LINE_HEIGHT * crop.shape[1] / crop.shape[0]))
