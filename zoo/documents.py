@@ -126,7 +126,7 @@ def _npy(origin: _Origin, channels: Channels) -> np.ndarray:
     with origin.open() as file:
         try:
             shape, columns_first, dtype = _npy_header(file)
-        except (ValueError, EOFError, TypeError, KeyError, SyntaxError, OverflowError) as error:
+        except Exception as error:  # a damaged header raises nearly anything
             raise images.damaged(error, name) from None
         if dtype.hasobject:
             raise PictureError(f"{name}: holds Python objects, which are not unpickled; save an array of numbers")
@@ -233,13 +233,22 @@ def _pdf(origin: _Origin) -> Iterator[Any]:
             raise images.damaged(error, origin.name) from None
     try:
         with _pdfium:
-            document.init_forms()  # else what was typed into a form is not drawn
-            if len(document) == 0:
-                raise PictureError(f"{origin.name}: is a PDF without pages")
+            _check_pages(document, origin.name)
         yield document
     finally:
         with _pdfium:
             document.close()
+
+
+def _check_pages(document: Any, name: str) -> None:
+    import pypdfium2
+
+    try:
+        document.init_forms()  # else what was typed into a form is not drawn
+    except pypdfium2.PdfiumError as error:
+        raise images.damaged(error, name) from None
+    if len(document) == 0:
+        raise PictureError(f"{name}: is a PDF without pages")
 
 
 def _check_end(origin: _Origin) -> None:
@@ -265,8 +274,8 @@ def _draw_page(document: Any, number: int, dpi: float, source: str) -> tuple[np.
             dpi = fitting
         bitmap = page.render(scale=dpi / 72)
         pixels = bitmap.to_numpy()
-        # A copy, since the bitmap's memory goes with it.
-        return images.from_array(pixels[..., :3] if pixels.ndim == 3 else pixels, name=name).copy(), dpi
+        # The array keeps the bitmap's memory, which is Python's own, beyond the closing of the bitmap.
+        return images.from_array(pixels[..., :3] if pixels.ndim == 3 else pixels, name=name), dpi
     except (pypdfium2.PdfiumError, IndexError) as error:
         raise images.damaged(error, name) from None
     finally:

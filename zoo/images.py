@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
 
 MAX_PIXELS = 200_000_000
+MAX_SIDE = 1_000_000  # a longer one is a damaged header, and would keep a decoder busy for minutes
 # What Pillow is asked to try; not EPS or WMF, which start other programs. HEIF is there if the user has pillow-heif.
 FORMATS = ("JPEG", "PNG", "TIFF", "WEBP", "GIF", "BMP", "DIB", "PPM", "JPEG2000", "AVIF", "HEIF", "ICO", "PCX", "TGA")
 NEARLY_WHITE = 224  # a pixel with every channel from here on is not told from white paper
@@ -45,8 +46,7 @@ def decode(data: bytes | str | Path, name: str = "") -> np.ndarray:
     Raises PictureError for what is missing, empty, cut short, no picture, or over 200 million pixels.
     """
     if isinstance(data, str | Path):
-        name = name or str(data)
-        data = read_file(data)
+        name, data = name or str(data), read_file(data)
     with opened(io.BytesIO(data), name or "picture") as image:
         pixels = _decode_plain(image, data)
         return from_pil(image, name or "picture") if pixels is None else pixels
@@ -134,26 +134,25 @@ def check_size(height: int, width: int, name: str) -> None:
     """Raises PictureError for a picture without pixels, or with more than are read."""
     if height < 1 or width < 1:
         raise PictureError(f"{name}: has no pixels ({width} x {height})")
-    if height * width > MAX_PIXELS:
+    if height * width > MAX_PIXELS or max(height, width) > MAX_SIDE:
         raise PictureError(
             f"{name}: has {width} x {height} = {height * width / 1e6:.0f} million pixels; "
-            f"at most {MAX_PIXELS // 10**6} million are read: cut it into pieces or shrink it"
+            f"at most {MAX_PIXELS // 10**6} million are read, {MAX_SIDE} on a side: cut it into pieces or shrink it"
         )
 
 
 def _decode_plain(image: ImageFile, data: bytes) -> np.ndarray | None:
     """A whole 8-bit grey or colour JPEG or PNG by OpenCV, which takes two thirds of Pillow's time; None for others.
 
-    Whole: older releases of OpenCV give a file that was cut short as a picture with a grey rest.
+    Whole: OpenCV before release 5 gives a JPEG that was cut short as a picture with a grey rest.
     """
     import cv2
 
     if image.mode not in ("L", "RGB") or "transparency" in image.info or _is_deep(image):
         return None
-    if image.format == "JPEG":
-        assert image.fp is not None
-        # After the header, so that the end of a preview inside the EXIF block is not taken for the end of the file.
-        whole = data[max(image.fp.tell(), len(data) - 64) :].rstrip(b"\x00").endswith(b"\xff\xd9")
+    is_jpeg = image.format in ("JPEG", "MPO")  # MPO: a photo with others after it, as telephones make them
+    if is_jpeg:
+        whole = data[-64:].rstrip(b"\x00").endswith(b"\xff\xd9")
     else:
         # EXIF after the pixels, where Pillow would first have to decode all of them to reach it.
         late = "exif" not in image.info and (b"eXIf" in data or b"Raw profile type exif" in data)
@@ -161,8 +160,7 @@ def _decode_plain(image: ImageFile, data: bytes) -> np.ndarray | None:
     if not whole:
         return None
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
-    known = image.format == "JPEG" or "exif" in image.info
-    return None if pixels is None else _upright(pixels, _orientation(image) if known else 1)
+    return None if pixels is None else _upright(pixels, _orientation(image) if is_jpeg or "exif" in image.info else 1)
 
 
 def from_pil(image: Image, name: str = "picture") -> np.ndarray:

@@ -103,6 +103,7 @@ class OpenVINOSession:
     SPECIAL_AFTER = 6  # runs of one size before it gets a network of its own
     SPECIAL_KEPT = 1  # such networks kept, for each holds its own buffers
     SPECIAL_PIXELS = 256 * 1024  # inputs smaller than this gain nothing
+    RELEASE_PIXELS = 1536 * 1024  # buffers for inputs over this are given back at once
 
     def __init__(self, model: Path, *, threads: int, streams: int, precision: Precision, device: str) -> None:
         import openvino
@@ -113,7 +114,12 @@ class OpenVINOSession:
         self._settings: dict[str, Any] = {"NUM_STREAMS": streams}
         if device == "CPU":
             # Pinning would put the threads of every process on the same first cores.
-            self._settings |= {"INFERENCE_NUM_THREADS": threads, "ENABLE_CPU_PINNING": False}
+            # The default cache of prepared kernels, 5000 input sizes deep, grows by hundreds of megabytes.
+            self._settings |= {
+                "INFERENCE_NUM_THREADS": threads,
+                "ENABLE_CPU_PINNING": False,
+                "CPU_RUNTIME_CACHE_CAPACITY": 20,
+            }
         if precision == "f32":
             self._settings["INFERENCE_PRECISION_HINT"] = "f32"
         self._model, self._device, self._streams = model, device, streams
@@ -136,7 +142,7 @@ class OpenVINOSession:
             if shape in self._special:
                 self._special.move_to_end(shape)
             elif self._seen[shape] > self.SPECIAL_AFTER:
-                self._any_size.idle.clear()  # the buffers of its requests are as large, and not needed for now
+                self._any_size.release()  # its buffers are as large, and not needed for now
                 self._special[shape] = _Pool(self._compile(shape))
                 if len(self._special) > self.SPECIAL_KEPT:
                     self._seen[self._special.popitem(last=False)[0]] = 0
@@ -158,6 +164,8 @@ class OpenVINOSession:
                 running.append((pool, request))
             while running:
                 self._collect(running, results)
+                if not running and math.prod(x.shape[2:]) > self.RELEASE_PIXELS:
+                    pool.release()
         finally:
             for _, request in running:  # an error on the way: leave no request in flight
                 request.wait()
@@ -184,6 +192,11 @@ class _Pool:
             return self.idle.pop()
         except IndexError:
             return self.network.create_infer_request()
+
+    def release(self) -> None:
+        """Gives the buffers back to the system."""
+        self.idle.clear()
+        self.network.release_memory()
 
 
 class ONNXRuntimeSession:

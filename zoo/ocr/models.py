@@ -156,7 +156,7 @@ def load(
 
     return Reader(
         name=name,
-        detector=Detector(session(parts[0], workers), chosen.det),
+        detector=Detector(session(parts[0], workers), chosen.det, parts[0].preprocessing.shape[1]),
         classifier=DirectionClassifier(session(parts[2], count), chosen.cls) if chosen.use_cls else None,
         recogniser=Recogniser(session(parts[1], count), weights.charset(parts[1]), chosen.rec),
         settings=chosen,

@@ -36,8 +36,13 @@ def blocks(polygons_xy: np.ndarray) -> list[list[list[int]]]:
     along = np.abs(np.cos(np.arctan2(edges[:, 1], edges[:, 0]) - angle))
     vertical = along < np.cos(np.pi / 4)
     boxes = np.concatenate([level.min(axis=1), level.max(axis=1)], axis=1)  # left, top, right, bottom
-    if vertical.mean() > 0.5:  # a page of vertical text: columns from right to left are rows of the turned page
-        turned = np.stack([boxes[:, 1], -boxes[:, 2], boxes[:, 3], -boxes[:, 0]], axis=1)
+    if vertical.mean() > 0.5:
+        # Columns of vertical text, from right to left, are rows of the turned page; text that climbs, as on a page that
+        # lies on its side, starts at the left.
+        down = (quads[:, 1] - quads[:, 0])[vertical][:, 1].sum() > 0
+        columns = (boxes[:, 1], -boxes[:, 2], boxes[:, 3], -boxes[:, 0])
+        climbing = (-boxes[:, 3], boxes[:, 0], -boxes[:, 1], boxes[:, 2])
+        turned = np.stack(columns if down else climbing, axis=1)
         return _cut(turned, list(range(len(boxes))))
     return _cut(boxes, list(range(len(boxes))))
 

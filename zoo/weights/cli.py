@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,15 +51,16 @@ def _get(app: typer.Typer, entries: Mapping[str, Weights]) -> None:
 def _verify(app: typer.Typer, entries: Mapping[str, Weights]) -> None:
     @app.command("verify")
     def command(
-        names: list[str] = typer.Argument(None, help="Entries by name; without any, all that are here."),
+        names: list[str] = typer.Argument(None, help="Entries by name; without any, those that are here."),
+        everything: bool = typer.Option(False, "--all", help="All entries, also those that are not here."),
     ) -> None:
         """Hash the cached files again; exit code 1 if one is damaged or missing."""
         with _errors():
-            chosen = _chosen(entries, names, not names)
+            chosen = _chosen(entries, names, everything or not names)
         bad = False
         for entry in chosen:
             states = cache.verify(entry)
-            if not names and set(states.values()) == {"missing"}:
+            if not (names or everything) and set(states.values()) == {"missing"}:
                 continue
             for name, state in states.items():
                 typer.echo(f"{state}\t{entry.name}\t{name}")
@@ -139,17 +141,23 @@ def _row(entry: Weights) -> dict[str, object]:
 
 
 def _table(rows: list[dict[str, object]]) -> None:
+    """One line a row in a terminal of 80 columns: a licence that has more to say is marked and told below."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for column in ("name", "task", "format", "MB", "here", "native", "licence"):
-        table.add_column(column, justify="right" if column == "MB" else "left", no_wrap=column == "name")
+        table.add_column(column, justify="right" if column == "MB" else "left", no_wrap=True)
+    notes: dict[str, str] = {}
     for row in rows:
         marks = ["yes" if row[key] else "-" for key in ("here", "native")]
-        table.add_row(
-            str(row["name"]), str(row["task"]), str(row["format"]), str(row["megabytes"]), *marks, str(row["licence"])
-        )
-    console = Console()
-    # A pipe has no width of its own; never cut a name short there.
-    console.print(table, width=None if console.is_terminal else 160)
+        licence, _, more = str(row["licence"]).partition(" (")
+        if more:
+            licence += " " + notes.setdefault(str(row["licence"]), "*" * (len(notes) + 1))
+        cells = (row["name"], row["task"], row["format"], row["megabytes"], *marks, licence)
+        table.add_row(*map(str, cells))
+    # A pipe has no width of its own; nothing is cut short there.
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(table)
+    for licence, mark in notes.items():
+        console.print(f"{mark} {licence}", highlight=False)

@@ -13,6 +13,8 @@ from zoo.weights.entry import Weights
 from zoo.weights.onnx import onnx_metadata, read_onnx
 from zoo.weights.paddle import read_pdiparams, read_pdparams, read_safetensors
 
+PADDLE = (".pdmodel", ".pdiparams")  # program and numbers, which belong together
+
 
 def read(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name, by the file's suffix; a .pdmodel is read with the .pdiparams beside it, and the other way round.
@@ -27,8 +29,8 @@ def read(path: Path) -> dict[str, np.ndarray]:
         return read_pdparams(path)
     if path.suffix == ".safetensors":
         return read_safetensors(path)
-    if path.suffix in (".pdiparams", ".pdmodel"):
-        params, model = path.with_suffix(".pdiparams"), path.with_suffix(".pdmodel")
+    if path.suffix in PADDLE:
+        model, params = _parts(path)
         for needed in (params, model):
             if not needed.is_file():
                 raise ValueError(f"{path}: needs {needed.name} beside it")
@@ -45,7 +47,7 @@ def convert(path: Path, out: Path, about: Weights | None = None) -> tuple[Path, 
     """Writes OUT.safetensors and OUT.json; names are those of the source. Gives both paths."""
     from safetensors.numpy import save
 
-    arrays = {name: np.ascontiguousarray(array) for name, array in read(path).items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in read(path).items()}
     stem = out.with_suffix("") if out.suffix in (".safetensors", ".json") else out
     tensors, page = stem.with_name(f"{stem.name}.safetensors"), stem.with_name(f"{stem.name}.json")
     write_atomically(tensors, save(arrays))
@@ -53,10 +55,15 @@ def convert(path: Path, out: Path, about: Weights | None = None) -> tuple[Path, 
     return tensors, page
 
 
+def _parts(path: Path) -> list[Path]:
+    """The file, or the two of Paddle's binary format."""
+    return [path.with_suffix(suffix) for suffix in PADDLE] if path.suffix in PADDLE else [path]
+
+
 def _page(path: Path, arrays: dict[str, np.ndarray], about: Weights | None) -> dict[str, Any]:
     page: dict[str, Any] = {
         "source": path.name,
-        "sha256": sha256(path),
+        "sha256": {part.name: sha256(part) for part in _parts(path)},
         # safetensors sorts by name and alignment; this is the order in which the graph uses them.
         "order": list(arrays),
         "tensors": {name: {"shape": list(a.shape), "dtype": str(a.dtype)} for name, a in arrays.items()},

@@ -107,3 +107,7 @@ class Weights:
 
 class WeightsError(ValueError):
     """Weights that cannot be had or do not match: says which, what was tried, and what would do."""
+
+
+class Refused(Exception):
+    """A source that did not give the file, and why; the next one is tried."""

@@ -2,108 +2,81 @@
 
 from __future__ import annotations
 
-import io
-import pickle
+import math
 import struct
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zoo.weights.protobuf import Malformed, integers, messages, text
+from zoo.weights import pickles
+from zoo.weights.protobuf import Malformed, integers, messages, read_bytes, text
 
-# What a pickle of arrays needs, and nothing else: constructors that make arrays and cannot call anything.
-ALLOWED = {
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("collections", "OrderedDict"),
-    ("_codecs", "encode"),
-}
 BIG = "UnpackBigParamInfor@@"  # Paddle cuts arrays over a gigabyte into slices and writes down how to join them
 DTYPES = {0: "?", 1: "<i2", 2: "<i4", 3: "<i8", 4: "<f2", 5: "<f4", 6: "<f8", 20: "u1", 21: "i1"}
+NAMES = "StructuredToParameterName@@"  # Paddle's other names of the same arrays
+DEEPEST = 500  # dots in a name
 LOD_TENSOR = 7  # the kind of a variable that holds an array
 
 
-class _ArraysOnly(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which holds no array; refused")
-        if module == "collections":
-            return OrderedDict
-        if module == "_codecs":
-            return _latin1
-        if name in ("_reconstruct", "scalar"):
-            return _reconstruct if name == "_reconstruct" else _scalar
-        return getattr(np, name)
-
-
-def _latin1(value: Any, encoding: Any = "latin1") -> bytes:
-    """What pickle protocol 2 stores bytes as; only that encoding is admitted."""
-    if not isinstance(value, str) or encoding != "latin1":
-        raise pickle.UnpicklingError("it encodes a text in an unusual way; refused")
-    return value.encode("latin1")
-
-
-def _reconstruct(kind: Any, shape: Any, dtype: Any) -> np.ndarray:
-    """An empty array for its state to fill, as numpy's own `_reconstruct`, for plain arrays only."""
-    if kind is not np.ndarray:
-        raise pickle.UnpicklingError("it makes an array of an unusual kind; refused")
-    return np.ndarray.__new__(np.ndarray, (0,), "b")
-
-
-def _scalar(dtype: Any, data: Any = b"") -> Any:
-    if not isinstance(dtype, np.dtype) or dtype.hasobject or not isinstance(data, bytes):
-        raise pickle.UnpicklingError("it makes a scalar of an unusual kind; refused")
-    return np.frombuffer(data, dtype)[0]
-
-
 def read_pdparams(path: Path) -> dict[str, np.ndarray]:
-    """Arrays of a .pdparams or .pdopt file by name. Raises ValueError naming the file, also for a hostile pickle."""
-    try:
-        with path.open("rb") as file:
-            found = _ArraysOnly(io.BytesIO(file.read()), encoding="latin1").load()
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
-    except Exception as error:  # a damaged pickle raises nearly anything
-        raise ValueError(f"{path}: no pickle of arrays: {error}") from None
+    """Arrays of a .pdparams or .pdopt file by name; numbers become arrays too, and names of what is nested are joined
+    by dots. Texts are left out. Raises ValueError naming the file, also for a hostile pickle, of which nothing is run.
+    """
+    found = pickles.load(path)
+    if _is_tensor(found):
+        found = {found[0]: found[1]}
     if not isinstance(found, dict):
         raise ValueError(f"{path}: holds a {type(found).__name__}, not arrays by name")
-    return _joined(path, _flat(path, found))
+    plans = found.pop(BIG, {})
+    flat: dict[str, np.ndarray] = {}
+    try:
+        _flatten(found, "", flat, {})
+    except pickles.Refused as error:
+        raise ValueError(f"{path}: {error}") from None
+    return _joined(path, flat, plans)
 
 
-def _flat(path: Path, found: dict[Any, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dictionaries, as optimiser files have, with their keys joined by dots."""
-    flat: dict[str, Any] = {}
-    for key, value in found.items():
-        if key == "StructuredToParameterName@@" or not isinstance(key, str):
-            continue
-        if isinstance(value, dict) and key != BIG:
-            flat |= _flat(path, value, f"{prefix}{key}.")
-        elif key == BIG:
-            flat[BIG] = value
-        elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], np.ndarray):
-            flat[prefix + key] = value[1]  # (name, array), as paddle.save writes a parameter
-        elif isinstance(value, np.ndarray | np.generic | int | float):
-            array = np.asarray(value)
-            if array.dtype.hasobject:
-                raise ValueError(f"{path}: {prefix}{key} holds objects, not numbers; refused")
-            flat[prefix + key] = array
-    return flat
+def _is_tensor(value: Any) -> bool:
+    """Whether it is (name, array), as paddle.save writes a tensor."""
+    return isinstance(value, tuple) and [type(part) for part in value] == [str, pickles.Array]
 
 
-def _joined(path: Path, flat: dict[str, Any]) -> dict[str, np.ndarray]:
-    plans = flat.pop(BIG, {})
-    for name, plan in plans.items() if isinstance(plans, dict) else ():
+def _flatten(value: Any, name: str, flat: dict[str, np.ndarray], seen: dict[int, np.ndarray]) -> None:
+    """Puts what lies in nested dictionaries and lists into `flat`. seen: what was met, by its identity."""
+    if _is_tensor(value):
+        value = value[1]
+    if isinstance(value, pickles.Array):
+        # One array under two names stays one, so that no more memory is taken than the file is long.
+        if id(value) not in seen:
+            if value.values is None:
+                raise pickles.Refused(f"damaged: {name} is an array without numbers")
+            seen[id(value)] = value.values.astype(value.values.dtype.newbyteorder("="))
+        flat[name] = seen[id(value)]
+    elif isinstance(value, dict | list | tuple):
+        if id(value) in seen or name.count(".") > DEEPEST:
+            raise pickles.Refused(f"{name[:60]} holds the same parts again and again; refused")
+        if value:  # Python has but one empty tuple
+            seen[id(value)] = np.zeros(0)
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in items:
+            if key != NAMES:
+                _flatten(part, f"{name}.{key}" if name else str(key), flat, seen)
+    elif isinstance(value, int | float):
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise pickles.Refused(f"{name} is a number of more than 64 bits")
+        flat[name] = array
+
+
+def _joined(path: Path, flat: dict[str, np.ndarray], plans: Any) -> dict[str, np.ndarray]:
+    if not isinstance(plans, dict):
+        raise ValueError(f"{path}: {BIG} is a {type(plans).__name__}, not a plan of slices")
+    for name, plan in plans.items():
         try:
-            flat[name] = np.concatenate([flat.pop(part).ravel() for part in plan["slices"]]).reshape(
-                plan["OriginShape"]
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            parts = [flat.pop(part).ravel() for part in plan["slices"]]
+            flat[name] = np.concatenate(parts).reshape(plan["OriginShape"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path}: {name} is cut into slices that do not join: {error}") from None
     return flat
 
@@ -114,13 +87,13 @@ def read_pdiparams(params: Path, model: Path) -> dict[str, np.ndarray]:
     Raises ValueError naming the file that is cut short or does not belong to the other.
     """
     names, used = _names(model)
-    data = memoryview(params.read_bytes())
+    data = memoryview(read_bytes(params))
     arrays: dict[str, np.ndarray] = {}
     at = 0
     for name in names:  # Paddle writes them sorted by name
         try:
             arrays[name], at = _tensor(data, at)
-        except (struct.error, Malformed, KeyError, ValueError) as error:
+        except (struct.error, ValueError, OverflowError) as error:
             raise ValueError(f"{params}: cut short or not of {model.name}, at {name}: {error}") from None
     if at != len(data):
         raise ValueError(f"{params}: {len(data) - at} bytes are left over; it is not of {model.name}")
@@ -133,9 +106,10 @@ def _names(model: Path) -> tuple[list[str], dict[str, None]]:
 
     Field numbers: paddle/fluid/framework/framework.proto.
     """
-    stored, used = [], {}
+    stored: list[str] = []
+    used: dict[str, None] = {}
     try:
-        for block in messages(memoryview(model.read_bytes()), 1):
+        for block in messages(memoryview(read_bytes(model)), 1):
             for variable in messages(block, 3):
                 name, persistable = text(variable, 1), integers(variable, 3)
                 kinds = [kind for typ in messages(variable, 2) for kind in integers(typ, 1)]
@@ -160,7 +134,7 @@ def _tensor(data: memoryview, at: int) -> tuple[np.ndarray, int]:
     (_, levels) = struct.unpack_from("<IQ", data, at)
     at += 12
     for _ in range(levels):
-        (size,) = struct.unpack_from("<Q", data, at)
+        (size,) = struct.unpack_from("<Q", data, at)  # past the end, a struct.error
         at += 8 + size
     (_, length) = struct.unpack_from("<Ii", data, at)
     at += 8
@@ -168,19 +142,23 @@ def _tensor(data: memoryview, at: int) -> tuple[np.ndarray, int]:
         raise Malformed("its description runs past the end")
     description = data[at : at + length]
     at += length
-    dtype, shape = np.dtype(DTYPES[integers(description, 1)[-1]]), integers(description, 2)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if size < 0 or at + size > len(data):
+    kinds, shape = integers(description, 1), integers(description, 2)
+    if not kinds or kinds[-1] not in DTYPES:
+        raise Malformed(f"its type of numbers, {kinds[-1] if kinds else 'none'}, is not read")
+    dtype = np.dtype(DTYPES[kinds[-1]])
+    size = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or at + size > len(data):
         raise Malformed("its numbers run past the end")
-    return np.frombuffer(data[at : at + size], dtype).reshape(shape).copy(), at + size
+    return np.frombuffer(bytearray(data[at : at + size]), dtype).reshape(shape), at + size
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     """Arrays of a safetensors file by name. Raises ValueError naming the file."""
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load
 
+    data = read_bytes(path)
     try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path}: not a whole safetensors file: {error}") from None
+        return load(data)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:  # KeyError: a type that numpy lacks
+        raise ValueError(f"{path}: not a whole safetensors file, or of a type that is not read: {error}") from None

@@ -6,12 +6,21 @@ Source: protobuf.dev/programming-guides/encoding.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class Malformed(ValueError):
     """Bytes that are no protocol buffer message."""
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file. Raises ValueError naming the file where there is none or it may not be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def varint(data: memoryview, at: int) -> tuple[int, int]:
@@ -22,7 +31,7 @@ def varint(data: memoryview, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value & (1 << 64) - 1, at
         shift += 7
     raise Malformed("a number runs past the end")
 
@@ -33,6 +42,8 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
     while at < len(data):
         key, at = varint(data, at)
         number, kind = key >> 3, key & 7
+        if not number:
+            raise Malformed("a field has the number 0")
         if kind == VARINT:
             value, at = varint(data, at)
             yield number, kind, value
