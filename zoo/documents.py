@@ -25,7 +25,7 @@ _SUFFIXES = "avif bmp dib gif ico jfif jp2 jpe jpeg jpg npy pbm pcx pdf pgm png 
 SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split(" "))
 ANIMATED = ("TIFF", "GIF", "WEBP", "PNG", "AVIF")  # of others, a second picture inside is a preview
 PDF_TAIL = 65536  # bytes in which the end of a PDF is looked for; some have rubbish after it
-_pdfium = threading.RLock()  # pdfium may be called by one thread at a time
+pdfium_lock = threading.RLock()  # pdfium may be called by one thread at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,10 +197,10 @@ class _Frame:
 
 def _pdf_pages(origin: _Origin, pages: str | None, dpi: float) -> Iterator[Picture]:
     with _pdf(origin) as document:
-        with _pdfium:
+        with pdfium_lock:
             count = len(document)
         for number in page_numbers(pages, count, origin.name):
-            with _pdfium:
+            with pdfium_lock:
                 pixels, drawn = _draw_page(document, number, dpi, origin.name)
             again = _PdfPage(origin, number, drawn)
             yield Picture(pixels, origin.name, number, count, drawn, again)
@@ -214,7 +214,7 @@ class _PdfPage:
     dpi: float
 
     def __call__(self) -> np.ndarray:
-        with _pdf(self.origin) as document, _pdfium:
+        with _pdf(self.origin) as document, pdfium_lock:
             return _draw_page(document, self.number, self.dpi, self.origin.name)[0]
 
 
@@ -224,7 +224,7 @@ def _pdf(origin: _Origin) -> Iterator[Any]:
     import pypdfium2
 
     _check_end(origin)
-    with _pdfium:
+    with pdfium_lock:
         try:
             document = pypdfium2.PdfDocument(origin.path or origin.data)
         except pypdfium2.PdfiumError as error:
@@ -232,11 +232,11 @@ def _pdf(origin: _Origin) -> Iterator[Any]:
                 raise PictureError(f"{origin.name}: needs a password; save it without one") from None
             raise images.damaged(error, origin.name) from None
     try:
-        with _pdfium:
+        with pdfium_lock:
             _check_pages(document, origin.name)
         yield document
     finally:
-        with _pdfium:
+        with pdfium_lock:
             document.close()
 
 

@@ -58,9 +58,11 @@ def _continue(url: str, part: Path, size: int, advance: Advance) -> None:
 
     begun = _length(part)
     if begun >= size:  # whole, or of a longer file: the caller's sha256 tells which
+        part.touch()
         return
     request = urllib.request.Request(url, headers={"Range": f"bytes={begun}-"} if begun else {})
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+    # An opener of its own: the shared one keeps the proxies that the environment named when it was first used.
+    with urllib.request.build_opener().open(request, timeout=TIMEOUT) as answer:
         # A server that cannot resume sends the whole file with 200, one that errs a range of its own choice.
         resumed = begun > 0 and str(answer.headers.get("Content-Range", "")).startswith(f"bytes {begun}-")
         received = begun if resumed else 0
