@@ -13,11 +13,10 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import cv2
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from zoo import ocr
+from zoo import images, ocr
 from zoo.ocr.predict import Recogniser
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -33,7 +32,7 @@ Labelled = tuple[np.ndarray, str]
 def receipts(data: Path) -> Iterator[Labelled]:
     """Line crops of the SROIE receipts by the bounds of their label boxes."""
     for labels in sorted((data / "ocr_sroie" / "box").glob("*.csv")):
-        image = cv2.imread(str(next((data / "ocr_sroie" / "img").glob(f"{labels.stem}.*"))))
+        image = images.decode(next((data / "ocr_sroie" / "img").glob(f"{labels.stem}.*")))
         for row in labels.read_text(encoding="utf-8", errors="replace").splitlines():
             fields = row.split(",", 8)
             if len(fields) < 9:
@@ -52,8 +51,7 @@ def words(data: Path) -> Iterator[Labelled]:
         members = {name.rsplit("/", 1)[-1]: name for name in archive.namelist()}
         for row in table.splitlines():
             name, text = row.split("\t")
-            data_bytes = np.frombuffer(archive.read(members[name.rsplit("/", 1)[-1]]), np.uint8)
-            yield cv2.imdecode(data_bytes, cv2.IMREAD_COLOR), text
+            yield images.decode(archive.read(members[name.rsplit("/", 1)[-1]]), name), text
 
 
 def scores(recogniser: Recogniser, lines: list[Labelled]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Draws the sample picture of the README, docs/images/sample.jpg: a printed note, photographed a little askew.
+"""Draws the pictures of the README: sample.jpg, a printed note photographed a little askew, and what is read in it.
 
 python tools/make_sample.py --font /path/to/a/font/with/Chinese.ttc
 """
@@ -49,10 +49,16 @@ def photograph(printed: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return np.clip(photo * light + noise, 0, 255).astype(np.uint8)
 
 
-def main(font: Path = typer.Option(..., exists=True), out: Path = Path("docs/images/sample.jpg")) -> None:
-    """Draw the sample picture."""
-    cv2.imwrite(str(out), photograph(page(font), np.random.default_rng(0)), [cv2.IMWRITE_JPEG_QUALITY, 90])
-    print(out)
+def main(
+    font: Path = typer.Option(..., exists=True), folder: Path = typer.Option(Path("docs/images"), exists=True)
+) -> None:
+    """Draw the sample picture, read it, and draw what was read."""
+    from zoo import ocr
+
+    sample, read = folder / "sample.jpg", folder / "sample.ocr.jpg"
+    cv2.imwrite(str(sample), photograph(page(font), np.random.default_rng(0)), [cv2.IMWRITE_JPEG_QUALITY, 90])
+    cv2.imwrite(str(read), ocr.load("ppocrv4_mobile")(sample).draw(), [cv2.IMWRITE_JPEG_QUALITY, 85])
+    print(sample, read, sep="\n")
 
 
 if __name__ == "__main__":

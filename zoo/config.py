@@ -84,9 +84,7 @@ def _read(path: Path) -> Any:
     except (YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, DictConfig):
-        raise ConfigError(
-            f"{path}: came a {type(data).__name__}; give keys and values"
-        )
+        raise ConfigError(f"{path}: came a {type(data).__name__}; give keys and values")
     return data
 
 

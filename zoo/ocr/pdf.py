@@ -73,7 +73,7 @@ class _Font:
     def __init__(self, document: Any, pages: Sequence[Page]) -> None:
         import pypdfium2.raw as pdfium
 
-        items = [item for page in pages for line in page.lines for item in (line, *line.words)]
+        items: list[Line | Word] = [item for page in pages for line in page.lines for item in (line, *line.words)]
         characters = sorted({character for item in items for character in item.text if not _is_surrogate(character)})
         self.codes = {character: code for code, character in enumerate(characters[:65000], 1)}
         self.document = document

@@ -10,7 +10,7 @@ import numpy as np
 
 from zoo import documents, images
 from zoo.ocr.order import reading_order
-from zoo.ocr.page import Line, Page
+from zoo.ocr.page import Line, Page, Word
 from zoo.ocr.predict import Detector, DirectionClassifier, Recogniser
 from zoo.ocr.predict import Line as ReadLine
 from zoo.ocr.settings import ReaderSettings
@@ -117,7 +117,7 @@ class Reader:
         text = read.text
         if not text.text.strip() or text.score < self.settings.drop_score:
             return []
-        words = ()
+        words: tuple[Word, ...] = ()
         if self.settings.words:
             words = words_of(text, read.column_width, crop.image.shape[1], crop.quad_xy, self.settings.words)
         return [Line(polygon_xy=crop.quad_xy, text=text.text, score=text.score, direction=crop.direction, words=words)]

@@ -31,7 +31,7 @@ def boxes_from_map(probability: np.ndarray, height: int, width: int, settings: D
     """
     import cv2
 
-    mask = (probability > settings.thresh).view(np.uint8)
+    mask: np.ndarray = (probability > settings.thresh).view(np.uint8)
     if settings.use_dilation:
         mask = cv2.dilate(mask, np.ones((2, 2), np.uint8))
     contours, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
@@ -173,7 +173,7 @@ def restore_spaces(text: Text, probability: np.ndarray, space: int, thresh: floa
         if first < last and is_spaced(text.characters[i]) and is_spaced(text.characters[i + 1]):
             column = first + int(probability[first:last, space].argmax())
             if probability[column, space] > (thresh if steps[i] < PLAINLY_WIDER * typical else thresh / 3):
-                insert.append((i + 1, column))
+                insert.append((int(i) + 1, column))
     if not insert:
         return text
     places, at = [i for i, _ in insert], np.array([column for _, column in insert])
