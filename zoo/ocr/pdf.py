@@ -73,8 +73,9 @@ class _Font:
     def __init__(self, document: Any, pages: Sequence[Page]) -> None:
         import pypdfium2.raw as pdfium
 
-        items: list[Line | Word] = [item for page in pages for line in page.lines for item in (line, *line.words)]
-        characters = sorted({character for item in items for character in item.text if not _is_surrogate(character)})
+        lines = [line for page in pages for line in page.lines]
+        texts = [*(line.text for line in lines), *(word.text for line in lines for word in line.words)]
+        characters = sorted({character for text in texts for character in text if not _is_surrogate(character)})
         self.codes = {character: code for code, character in enumerate(characters[:65000], 1)}
         self.document = document
         data = glyphless()

@@ -98,8 +98,8 @@ class RecSettings:
 
     min_width: crops are padded at the right to at least this many pixels at height 48. PaddleOCR pads to 320 and, in
         a batch, to the widest line, so its text depends on the neighbours; here a line is padded on its own.
-    margin: width of the padded line over the line's own. PaddleOCR has none of its own, but a line in a batch gets some
-        from a wider neighbour, and reads better for it; benchmarks/ocr_reading.py measures both.
+    margin: width of the padded line over the line's own. PaddleOCR sets none, but there a line gets such room from a
+        wider neighbour in its batch; 1 gives none here (docs/benchmarks.md has the accuracy of both).
     max_ratio: a line whose width / height is over this is read in overlapping windows and joined.
     batch: lines of exactly the same width that may share one run; no line is ever padded for another's sake.
     space_thresh: probability over which a space that greedy decoding loses to the blank is restored between words;

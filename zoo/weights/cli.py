@@ -145,7 +145,7 @@ def _table(rows: list[dict[str, object]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for column in ("name", "task", "format", "MB", "here", "native", "licence"):
         table.add_column(column, justify="right" if column == "MB" else "left", no_wrap=True)
     notes: dict[str, str] = {}
