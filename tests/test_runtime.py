@@ -71,6 +71,20 @@ def test_a_size_that_repeats_gets_its_own_network_and_the_same_numbers(network: 
     assert len(session._special) == session.SPECIAL_KEPT
 
 
+def test_buffers_are_given_back_only_where_no_thread_runs(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large inputs release their buffers after each run; threads that share the session must not notice."""
+    monkeypatch.setattr(runtime.OpenVINOSession, "RELEASE_PIXELS", 1000)
+    monkeypatch.setattr(runtime.OpenVINOSession, "SPECIAL_PIXELS", 1000)
+    session = runtime.load(network, engine="openvino", threads=2)
+
+    def ask(i: int) -> bool:
+        x = np.full((1, 3, 64 + i % 4, 64), i, np.float32)
+        return bool((session(x) == 2 * i + 1).all())
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(ask, range(300)))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_result_is_the_callers_own(network: Path, engine: runtime.Engine) -> None:
     session = runtime.load(network, engine=engine, threads=1)

@@ -167,8 +167,9 @@ class OpenVINOSession:
                 if not running and math.prod(x.shape[2:]) > self.RELEASE_PIXELS:
                     pool.release()
         finally:
-            for _, request in running:  # an error on the way: leave no request in flight
+            for pool, request in running:  # an error on the way: leave no request in flight
                 request.wait()
+                pool.give_back(request)
         return results
 
     @staticmethod
@@ -177,26 +178,36 @@ class OpenVINOSession:
         pool, request = running.popleft()
         request.wait()
         results.append(np.array(request.get_output_tensor(0).data))
-        pool.idle.append(request)
+        pool.give_back(request)
 
 
 class _Pool:
-    """A compiled network and its requests that are not running. A deque's ends are safe between threads."""
+    """A compiled network, its requests that are not running, and how many are."""
 
     def __init__(self, network: Any) -> None:
         self.network = network
-        self.idle: deque[Any] = deque()
+        self._idle: list[Any] = []
+        self._running = 0
+        self._lock = threading.Lock()
 
     def borrow(self) -> Any:
-        try:
-            return self.idle.pop()
-        except IndexError:
-            return self.network.create_infer_request()
+        """A request that nobody else uses."""
+        with self._lock:
+            self._running += 1
+            return self._idle.pop() if self._idle else self.network.create_infer_request()
+
+    def give_back(self, request: Any) -> None:
+        """Ends a borrowing."""
+        with self._lock:
+            self._running -= 1
+            self._idle.append(request)
 
     def release(self) -> None:
-        """Gives the buffers back to the system."""
-        self.idle.clear()
-        self.network.release_memory()
+        """Gives the buffers back to the system, unless another thread is running in them."""
+        with self._lock:
+            if not self._running:
+                self._idle.clear()
+                self.network.release_memory()
 
 
 class ONNXRuntimeSession:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from rapidfuzz.distance import Levenshtein
 
 from zoo import ocr
 from zoo.ocr.models import LANGUAGES, READERS, reader_name
@@ -128,7 +128,7 @@ def test_a_very_long_line_is_not_lost(reader: ocr.Reader) -> None:
     strip = np.concatenate([line] * 6, axis=1)
     text = squeezed(reader(strip).text)
     expected = "Inspringtheriverrisesashighasthesea," * 6
-    assert difflib.SequenceMatcher(None, text, expected, autojunk=False).ratio() > 0.98, text
+    assert Levenshtein.normalized_similarity(text, expected) > 0.98, text
 
 
 def pictures(data: Path) -> Iterator[Path]:

