@@ -58,6 +58,9 @@ def _text(text: str, width: int, height: int) -> np.ndarray:
     """The text in black on white, uint8 [height, width], as large as fits, squeezed where it is too long."""
     from PIL import Image, ImageDraw
 
+    text = "".join(
+        character if character.isprintable() else " " for character in text
+    )  # control characters, surrogates
     font = fonts.font_for(text, max(6, round(height * TEXT_HEIGHT)))
     left, top, right, bottom = font.getbbox(text)
     size = (max(width, int(right - left) + 2), height)

@@ -6,10 +6,16 @@ line crosses, first across the page, then down it (an XY cut); inside a block, l
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 GAP = 1.0  # a gap between columns is at least so many line heights wide
-MIN_ROWS = 3  # and splits at least so many rows, or it is a gap between words
+MIN_ROWS = 3  # and a column has at least so many rows, or the gap is one between words
+FILLED = 0.75  # of its column's width that the middle line of running text covers
+LONG = 7.0  # line heights that it is long
+PARTNERED = 0.6  # share of rows with a partner beside them, from which things side by side are one table
+TRIED = 4  # gaps across the page at which a cut into bands is tried
 OVERLAP = 0.5  # of the lower line's height: then two lines are of one row
 
 
@@ -69,86 +75,100 @@ def _rotation(angle: float) -> np.ndarray:
 
 
 def _cut(boxes: np.ndarray, items: list[int]) -> list[list[list[int]]]:
-    """The block as one, or cut in two along the clearest gap and each part cut again."""
+    """The block as one, or cut into columns, or into bands of which one falls into columns; each part is cut again."""
     grouped = _rows(boxes, items)
     if len(grouped) >= MIN_ROWS:
-        for axis in (0, 1):
-            parts = _split(boxes, items, axis, grouped)
-            if parts:
-                return [block for part in parts for block in _cut(boxes, part)]
+        parts = _columns(boxes, items) or _bands(boxes, items)
+        if parts:
+            return [block for part in parts for block in _cut(boxes, part)]
     return [grouped]
 
 
-def _split(boxes: np.ndarray, items: list[int], axis: int, grouped: list[list[int]]) -> list[list[int]]:
-    """Items cut along the widest gap of an axis (0: x, into columns; 1: y, into bands), or nothing."""
-    height = float(np.median(boxes[items, 3] - boxes[items, 1]))
+def _segments(boxes: np.ndarray, items: list[int], axis: int, least: float) -> list[list[int]]:
+    """Items parted wherever nothing stands for more than `least` pixels along an axis (0: x, 1: y)."""
     order = sorted(items, key=lambda i: (boxes[i, axis], i))
     ends = np.maximum.accumulate(boxes[order, axis + 2])
     gaps = boxes[order[1:], axis] - ends[:-1]
-    if axis == 1:
-        # A band is cut off only where that lets the rest fall into columns: a headline over two columns, say.
-        for at in np.argsort(-gaps, kind="stable"):
-            parts = [order[: at + 1], order[at + 1 :]]
-            if gaps[at] <= 0:
-                break
-            if any(
-                len(_rows(boxes, part)) >= MIN_ROWS and _split(boxes, part, 0, _rows(boxes, part)) for part in parts
-            ):
-                return parts
+    cuts = [0, *(np.flatnonzero(gaps > least) + 1).tolist(), len(order)]
+    return [order[start:end] for start, end in pairwise(cuts)]
+
+
+def _columns(boxes: np.ndarray, items: list[int]) -> list[list[int]]:
+    """The columns of text that items fall into, from left to right; none where they are the cells of a table.
+
+    Columns of running text are filled by their lines. Other things side by side are columns too unless most rows of
+    the shorter one have a partner at their height in the other, as the rows of a receipt do.
+    """
+    height = float(np.median(boxes[items, 3] - boxes[items, 1]))
+    parts = _segments(boxes, items, 0, GAP * height)
+    if len(parts) < 2:
         return []
-    wide = [at for at in np.argsort(-gaps, kind="stable") if gaps[at] > GAP * height]
-    for at in wide:
-        parts = [order[: at + 1], order[at + 1 :]]
-        if _are_columns(boxes, parts, grouped):
-            return parts
+    if all(_is_running_text(boxes, part, height) for part in parts):
+        return parts
+    for at in range(1, len(parts)):
+        sides = [[i for part in parts[:at] for i in part], [i for part in parts[at:] for i in part]]
+        if _partnered(boxes, sides) < PARTNERED:
+            return sides
     return []
 
 
-def _are_columns(boxes: np.ndarray, parts: list[list[int]], grouped: list[list[int]]) -> bool:
-    """Whether two parts side by side are columns of text, and not the cells of a table or receipt.
-
-    Cells of a table stand in rows: most rows of the narrower side have a partner at the same height on the other.
-    Columns of running text keep lines of their own: they fill their column and rarely start at the same height.
-    """
-    sides = [set(part) for part in parts]
-    split_rows = sum(1 for row in grouped if sides[0] & set(row) and sides[1] & set(row))
-    counts = [len(_rows(boxes, part)) for part in parts]
-    if min(counts) < MIN_ROWS:
-        return False
-    partnered = split_rows / min(counts)
-    full = [_filled(boxes, part) for part in parts]
-    return partnered < 0.6 or min(full) > 0.75
-
-
-def _filled(boxes: np.ndarray, part: list[int]) -> float:
-    """How much of a column's width its lines fill in the middle case; running text fills it, cells do not."""
-    left, right = boxes[part, 0].min(), boxes[part, 2].max()
+def _is_running_text(boxes: np.ndarray, part: list[int], height: float) -> bool:
+    """At least three rows of long lines that mostly fill their column."""
     widths = boxes[part, 2] - boxes[part, 0]
-    return float(np.median(widths) / max(right - left, 1e-6))
+    full = boxes[part, 2].max() - boxes[part, 0].min()
+    return (
+        len(_rows(boxes, part)) >= MIN_ROWS
+        and float(np.median(widths)) > FILLED * full
+        and float(np.median(widths)) > LONG * height
+    )
+
+
+def _partnered(boxes: np.ndarray, sides: list[list[int]]) -> float:
+    """The share of the shorter side's rows that stand in one row with something of the other; 1 for too few rows."""
+    left = set(sides[0])
+    shorter = min(len(_rows(boxes, side)) for side in sides)
+    if shorter < MIN_ROWS:
+        return 1.0
+    shared = sum(1 for row in _rows(boxes, [*sides[0], *sides[1]]) if len({i in left for i in row}) == 2)
+    return shared / shorter
+
+
+def _bands(boxes: np.ndarray, items: list[int]) -> list[list[int]]:
+    """Items cut in two across the page where that lets a part fall into columns: a headline over columns, say."""
+    height = float(np.median(boxes[items, 3] - boxes[items, 1]))
+    parts = _segments(boxes, items, 1, 0.0)
+    if len(parts) < 2 or len(_segments(boxes, items, 0, GAP * height)) > 1:
+        return []  # columns were tried with all there is
+    gaps = [float(boxes[b, 1].min() - boxes[a, 3].max()) for a, b in pairwise(parts)]
+    # The widest few gaps; a page of a thousand evenly spaced lines is no candidate at each of them.
+    for at in sorted(range(len(gaps)), key=lambda i: -gaps[i])[:TRIED]:
+        sides = [[i for part in parts[: at + 1] for i in part], [i for part in parts[at + 1 :] for i in part]]
+        if any(len(side) >= 2 * MIN_ROWS and _columns(boxes, side) for side in sides):
+            return sides
+    return []
 
 
 def _rows(boxes: np.ndarray, items: list[int]) -> list[list[int]]:
     """Items grouped into rows from top to bottom, each from left to right."""
     found: list[list[int]] = []
-    spans: list[list[float]] = []
-    for i in sorted(items, key=lambda i: (boxes[i, 1] + boxes[i, 3], boxes[i, 0])):
-        top, bottom = boxes[i, 1], boxes[i, 3]
-        if found:
-            shared = min(bottom, spans[-1][1]) - max(top, spans[-1][0])
-            lower = min(bottom - top, spans[-1][1] - spans[-1][0])
-            if shared > OVERLAP * lower and not _stacked(boxes, found[-1], i):
-                count = len(found[-1])
-                found[-1].append(i)
-                # The row's own height is the mean of its members', so that it does not creep down a skewed page.
-                spans[-1] = [(s * count + v) / (count + 1) for s, v in zip(spans[-1], (top, bottom), strict=True)]
-                continue
-        found.append([i])
-        spans.append([top, bottom])
-    return [sorted(row, key=lambda i: (boxes[i, 0], i)) for row in found]
+    span = [0.0, 0.0]
+    bounds = dict(zip(items, boxes[items].tolist(), strict=True))  # plain numbers, many times faster one by one
+    for i in sorted(items, key=lambda i: (bounds[i][1] + bounds[i][3], bounds[i][0])):
+        top, bottom = bounds[i][1], bounds[i][3]
+        shared = min(bottom, span[1]) - max(top, span[0])
+        lower = min(bottom - top, span[1] - span[0])
+        if found and shared > OVERLAP * lower and not _stacked([bounds[j] for j in found[-1]], bounds[i]):
+            count = len(found[-1])
+            found[-1].append(i)
+            # The row's own height is the mean of its members', so that it does not creep down a skewed page.
+            span = [(s * count + v) / (count + 1) for s, v in zip(span, (top, bottom), strict=True)]
+        else:
+            found.append([i])
+            span = [top, bottom]
+    return [sorted(row, key=lambda i: (bounds[i][0], i)) for row in found]
 
 
-def _stacked(boxes: np.ndarray, row: list[int], item: int) -> bool:
+def _stacked(row: list[list[float]], item: list[float]) -> bool:
     """Whether the item stands over or under a member of the row rather than beside it."""
-    widths = boxes[row, 2] - boxes[row, 0]
-    shared = np.minimum(boxes[row, 2], boxes[item, 2]) - np.maximum(boxes[row, 0], boxes[item, 0])
-    return bool((shared > 0.5 * np.minimum(widths, boxes[item, 2] - boxes[item, 0])).any())
+    width = item[2] - item[0]
+    return any(min(m[2], item[2]) - max(m[0], item[0]) > 0.5 * min(m[2] - m[0], width) for m in row)

@@ -12,7 +12,7 @@ import numpy as np
 
 from zoo import images
 from zoo.documents import pdfium_lock
-from zoo.ocr.glyphless import font as glyphless
+from zoo.ocr import invisible_font
 from zoo.ocr.page import Line, Page, Word
 
 DPI = 200  # that a picture is taken to have: it says how large its page is
@@ -78,14 +78,14 @@ class _Font:
         characters = sorted({character for text in texts for character in text if not _is_surrogate(character)})
         self.codes = {character: code for code, character in enumerate(characters[:65000], 1)}
         self.document = document
-        data = glyphless()
+        data = invisible_font.font()
         buffer = (ctypes.c_ubyte * len(data)).from_buffer_copy(data)
         glyphs = (0, *(1 for _ in self.codes))
         mapping = b"".join(glyph.to_bytes(2, "big") for glyph in glyphs)
         places = (ctypes.c_ubyte * len(mapping)).from_buffer_copy(mapping)
         to_unicode = ctypes.create_string_buffer(self._to_unicode().encode("ascii"))
         self.raw = pdfium.FPDFText_LoadCidType2Font(document.raw, buffer, len(data), to_unicode, places, len(mapping))
-        assert self.raw, "pdfium refuses the font of glyphless.py"
+        assert self.raw, "pdfium refuses the font of invisible_font.py"
 
     def _to_unicode(self) -> str:
         """The CMap from codes to characters, in groups of 100 as the format asks. Source: Adobe note 5411."""

@@ -1,4 +1,6 @@
-"""A TrueType font whose every glyph is an empty square: what invisible text over a scanned page is set in.
+"""A TrueType font whose every glyph is one em square: what invisible text over a scanned page is set in.
+
+Squares and not blanks, since readers of PDF pass over text without extent; the text is drawn in no colour anyway.
 
 Made here byte by byte, so that no font file of anybody's is shipped. Source: the OpenType specification 1.9, one
 section for each table.
@@ -14,6 +16,9 @@ ASCENT = 800
 
 def font() -> bytes:
     """The font file: glyph 0 for what is absent, glyph 1 for every character."""
+    # One contour of four points, as 16-bit steps: up, right, down.
+    low, high = ASCENT - EM, ASCENT
+    glyph = struct.pack(">5hHH4B8hH", 1, 0, low, EM, high, 3, 0, *(1,) * 4, 0, 0, EM, 0, low, EM, 0, -EM, 0)
     tables = {
         b"OS/2": struct.pack(
             ">HhHHH10h10s4I4sHHHhhhHHII",
@@ -22,14 +27,31 @@ def font() -> bytes:
         )
         + struct.pack(">hhHHH", 0, 0, 0, 0, 0),
         b"cmap": _cmap(),
-        b"glyf": bytes(4),
+        b"glyf": glyph,
         b"head": struct.pack(
-            ">IIIIHHqqhhhhHHhhh", 0x10000, 0x10000, 0, 0x5F0F3CF5, 3, EM, 0, 0, 0, 0, 0, 0, 0, 8, 2, 0, 0
+            ">IIIIHHqqhhhhHHhhh",
+            0x10000,
+            0x10000,
+            0,
+            0x5F0F3CF5,
+            3,
+            EM,
+            0,
+            0,
+            0,
+            ASCENT - EM,
+            EM,
+            ASCENT,
+            0,
+            8,
+            2,
+            0,
+            0,
         ),
         b"hhea": struct.pack(">IhhhH11hH", 0x10000, ASCENT, ASCENT - EM, 0, EM, *(0,) * 11, 2),
         b"hmtx": struct.pack(">HhHh", EM, 0, EM, 0),
-        b"loca": struct.pack(">HHH", 0, 0, 0),
-        b"maxp": struct.pack(">IH13H", 0x10000, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0),
+        b"loca": struct.pack(">HHH", 0, 0, len(glyph) // 2),
+        b"maxp": struct.pack(">IH13H", 0x10000, 2, 4, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0),
         b"name": struct.pack(">HHH", 0, 0, 6),
         b"post": struct.pack(">IIhhIIIII", 0x30000, 0, 0, 0, 1, 0, 0, 0, 0),
     }
