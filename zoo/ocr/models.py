@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -154,11 +155,14 @@ def load(
     def session(part: Weights, streams: int) -> Session:
         return _session(part, files[part.name], count, streams, engine, precision, device)
 
+    # Compiling a network keeps one processor busy, so they are compiled side by side.
+    with ThreadPoolExecutor(len(parts)) as pool:
+        det, rec, *cls = pool.map(session, parts, [workers, count, count])
     return Reader(
         name=name,
-        detector=Detector(session(parts[0], workers), chosen.det, parts[0].preprocessing.shape[1]),
-        classifier=DirectionClassifier(session(parts[2], count), chosen.cls) if chosen.use_cls else None,
-        recogniser=Recogniser(session(parts[1], count), weights.charset(parts[1]), chosen.rec),
+        detector=Detector(det, chosen.det, parts[0].preprocessing.shape[1]),
+        classifier=DirectionClassifier(cls[0], chosen.cls) if cls else None,
+        recogniser=Recogniser(rec, weights.charset(parts[1]), chosen.rec),
         settings=chosen,
     )
 
