@@ -21,8 +21,6 @@ BELOW = {
     "nlp": set(),
 }
 DOORS = {"cli.py"}  # the console script mounts the domains' commands
-# Modules that import torch, or are imported only by those that do.
-TORCH = {"layers.py", "distill.py", "training.py", "optim.py"}
 FORBIDDEN_NAMES = {"utils", "common", "core", "helpers", "misc"}
 
 

@@ -7,7 +7,7 @@ import colorsys
 import numpy as np
 
 from zoo import images
-from zoo.ocr import fonts
+from zoo.ocr import bidi, fonts
 from zoo.ocr.page import Line, Page
 
 TEXT_HEIGHT = 0.8  # of the line's height
@@ -16,6 +16,8 @@ TEXT_HEIGHT = 0.8  # of the line's height
 def draw(page: Page, image: np.ndarray) -> np.ndarray:
     """uint8 [H, 2 W, 3] BGR: the picture with outlined lines, and the texts in their places on white."""
     height, width = image.shape[:2]
+    if (width, height) != (page.width, page.height):
+        raise ValueError(f"{page!r}: the picture given is {width} x {height}; give the one that was read")
     colours = [_colour(i) for i in range(len(page.lines))]
     thickness = max(1, round(max(height, width) / 700))
     left = images.draw_quads(image, [line.polygon_xy for line in page.lines], colours, thickness)
@@ -56,11 +58,12 @@ def _write(canvas: np.ndarray, line: Line) -> None:
 
 def _text(text: str, width: int, height: int) -> np.ndarray:
     """The text in black on white, uint8 [height, width], as large as fits, squeezed where it is too long."""
-    from PIL import Image, ImageDraw
+    from PIL import Image, ImageDraw, features
 
-    text = "".join(
-        character if character.isprintable() else " " for character in text
-    )  # control characters, surrogates
+    # Control characters and surrogates, which no font takes.
+    text = "".join(character if character.isprintable() else " " for character in text)
+    if not features.check("raqm"):  # Pillow itself turns right-to-left text only with it; letters stay unjoined
+        text = bidi.visual(text)
     font = fonts.font_for(text, max(6, round(height * TEXT_HEIGHT)))
     left, top, right, bottom = font.getbbox(text)
     size = (max(width, int(right - left) + 2), height)

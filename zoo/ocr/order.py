@@ -1,12 +1,14 @@
 """In which order people read: skewed pages, columns, tables and vertical text.
 
-The page is first turned level by the angle of its own lines. Horizontal lines are cut into blocks by wide gaps that no
-line crosses, first across the page, then down it (an XY cut); inside a block, lines whose heights overlap are a row.
+The page is first turned level by the angle of its own lines. Where a wide gap runs down it the lines fall into columns;
+where wide lines such as a headline cross that gap, they cut the page into bands first (an XY cut that looks through
+them). Inside a block, lines whose heights overlap are a row.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -15,7 +17,7 @@ MIN_ROWS = 3  # and a column has at least so many rows, or the gap is one betwee
 FILLED = 0.75  # of its column's width that the middle line of running text covers
 LONG = 7.0  # line heights that it is long
 PARTNERED = 0.6  # share of rows with a partner beside them, from which things side by side are one table
-TRIED = 4  # gaps across the page at which a cut into bands is tried
+TRIED = 6  # gaps between columns at which a cut into bands is tried
 OVERLAP = 0.5  # of the lower line's height: then two lines are of one row
 
 
@@ -78,38 +80,48 @@ def _cut(boxes: np.ndarray, items: list[int]) -> list[list[list[int]]]:
     """The block as one, or cut into columns, or into bands of which one falls into columns; each part is cut again."""
     grouped = _rows(boxes, items)
     if len(grouped) >= MIN_ROWS:
-        parts = _columns(boxes, items) or _bands(boxes, items)
+        parts = _columns(boxes, grouped) or _bands(boxes, items)
         if parts:
             return [block for part in parts for block in _cut(boxes, part)]
     return [grouped]
 
 
-def _segments(boxes: np.ndarray, items: list[int], axis: int, least: float) -> list[list[int]]:
-    """Items parted wherever nothing stands for more than `least` pixels along an axis (0: x, 1: y)."""
-    order = sorted(items, key=lambda i: (boxes[i, axis], i))
-    ends = np.maximum.accumulate(boxes[order, axis + 2])
-    gaps = boxes[order[1:], axis] - ends[:-1]
+def _segments(boxes: np.ndarray, items: list[int], least: float) -> list[list[int]]:
+    """Items parted wherever nothing stands for more than `least` pixels across, from left to right."""
+    order = sorted(items, key=lambda i: (boxes[i, 0], i))
+    ends = np.maximum.accumulate(boxes[order, 2])
+    gaps = boxes[order[1:], 0] - ends[:-1]
     cuts = [0, *(np.flatnonzero(gaps > least) + 1).tolist(), len(order)]
     return [order[start:end] for start, end in pairwise(cuts)]
 
 
-def _columns(boxes: np.ndarray, items: list[int]) -> list[list[int]]:
-    """The columns of text that items fall into, from left to right; none where they are the cells of a table.
+def _columns(boxes: np.ndarray, grouped: list[list[int]]) -> list[list[int]]:
+    """The columns of text that rows fall into, from left to right; none where they are the rows of a table.
 
     Columns of running text are filled by their lines. Other things side by side are columns too unless most rows of
     the shorter one have a partner at their height in the other, as the rows of a receipt do.
     """
-    height = float(np.median(boxes[items, 3] - boxes[items, 1]))
-    parts = _segments(boxes, items, 0, GAP * height)
+    items = [i for row in grouped for i in row]
+    height = _line_height(boxes, items)
+    parts = _segments(boxes, items, GAP * height)
     if len(parts) < 2:
         return []
     if all(_is_running_text(boxes, part, height) for part in parts):
         return parts
+    part_of = {i: number for number, part in enumerate(parts) for i in part}
+    present = np.zeros((len(grouped), len(parts)), bool)  # whether a row has something of a part
+    for number, row in enumerate(grouped):
+        present[number, [part_of[i] for i in row]] = True
     for at in range(1, len(parts)):
-        sides = [[i for part in parts[:at] for i in part], [i for part in parts[at:] for i in part]]
-        if _partnered(boxes, sides) < PARTNERED:
-            return sides
+        left, right = present[:, :at].any(axis=1), present[:, at:].any(axis=1)
+        shorter = min(left.sum(), right.sum())
+        if shorter >= MIN_ROWS and (left & right).sum() < PARTNERED * shorter:
+            return [[i for part in side for i in part] for side in (parts[:at], parts[at:])]
     return []
+
+
+def _line_height(boxes: np.ndarray, items: list[int]) -> float:
+    return float(np.median(boxes[items, 3] - boxes[items, 1]))
 
 
 def _is_running_text(boxes: np.ndarray, part: list[int], height: float) -> bool:
@@ -123,48 +135,70 @@ def _is_running_text(boxes: np.ndarray, part: list[int], height: float) -> bool:
     )
 
 
-def _partnered(boxes: np.ndarray, sides: list[list[int]]) -> float:
-    """The share of the shorter side's rows that stand in one row with something of the other; 1 for too few rows."""
-    left = set(sides[0])
-    shorter = min(len(_rows(boxes, side)) for side in sides)
-    if shorter < MIN_ROWS:
-        return 1.0
-    shared = sum(1 for row in _rows(boxes, [*sides[0], *sides[1]]) if len({i in left for i in row}) == 2)
-    return shared / shorter
-
-
 def _bands(boxes: np.ndarray, items: list[int]) -> list[list[int]]:
-    """Items cut in two across the page where that lets a part fall into columns: a headline over columns, say."""
-    height = float(np.median(boxes[items, 3] - boxes[items, 1]))
-    parts = _segments(boxes, items, 1, 0.0)
-    if len(parts) < 2 or len(_segments(boxes, items, 0, GAP * height)) > 1:
-        return []  # columns were tried with all there is
-    gaps = [float(boxes[b, 1].min() - boxes[a, 3].max()) for a, b in pairwise(parts)]
-    # The widest few gaps; a page of a thousand evenly spaced lines is no candidate at each of them.
-    for at in sorted(range(len(gaps)), key=lambda i: -gaps[i])[:TRIED]:
-        sides = [[i for part in parts[: at + 1] for i in part], [i for part in parts[at + 1 :] for i in part]]
-        if any(len(side) >= 2 * MIN_ROWS and _columns(boxes, side) for side in sides):
-            return sides
+    """Items cut across the page, from top to bottom, where wide lines keep apart what falls into columns.
+
+    A headline, an abstract, a caption or the number of the page crosses the gap between the columns around it.
+    """
+    centre = boxes[:, 1] + boxes[:, 3]
+    for crossing in _crossings(boxes, items):
+        order = sorted(items, key=lambda i: (centre[i], boxes[i, 0], i))
+        runs = [(crosses, list(run)) for crosses, run in groupby(order, key=lambda i: i in crossing)]
+        parts: list[list[int]] = []
+        merging = False  # whether what is no columns joins the part before it
+        for crosses, run in runs:
+            columns = not crosses and len(run) >= 2 * MIN_ROWS and bool(_columns(boxes, _rows(boxes, run)))
+            if merging and not columns:
+                parts[-1] += run
+            else:
+                parts.append(run)
+            merging = not columns
+        if len(parts) > 1:
+            return parts
     return []
+
+
+def _crossings(boxes: np.ndarray, items: list[int]) -> Iterator[set[int]]:
+    """For some gaps between columns, those crossed by the fewest lines first: the lines that cross it."""
+    width = GAP * _line_height(boxes, items)
+    left, right = boxes[items, 0], boxes[items, 2]
+    # A gap begins where a line ends; ends closer than half a gap are one.
+    starts = np.unique(np.ceil(right / max(width / 2, 1e-6))) * (width / 2)
+    before = np.searchsorted(np.sort(right), starts, "right")
+    after = len(items) - np.searchsorted(np.sort(left), starts + width, "left")
+    crossed = len(items) - before - after
+    usable = (before >= MIN_ROWS) & (after >= MIN_ROWS) & (crossed > 0)
+    _, first = np.unique(np.stack([before, after])[:, usable], axis=1, return_index=True)  # each gap once
+    found = np.flatnonzero(usable)[np.sort(first)]
+    for at in found[np.argsort(crossed[found], kind="stable")][:TRIED]:
+        across = (right > starts[at]) & (left < starts[at] + width)
+        yield {items[i] for i in np.flatnonzero(across)}
 
 
 def _rows(boxes: np.ndarray, items: list[int]) -> list[list[int]]:
     """Items grouped into rows from top to bottom, each from left to right."""
     found: list[list[int]] = []
     span = [0.0, 0.0]
+    end = 0.0  # of the row so far, at its right
     bounds = dict(zip(items, boxes[items].tolist(), strict=True))  # plain numbers, many times faster one by one
     for i in sorted(items, key=lambda i: (bounds[i][1] + bounds[i][3], bounds[i][0])):
         top, bottom = bounds[i][1], bounds[i][3]
         shared = min(bottom, span[1]) - max(top, span[0])
         lower = min(bottom - top, span[1] - span[0])
-        if found and shared > OVERLAP * lower and not _stacked([bounds[j] for j in found[-1]], bounds[i]):
+        if (
+            found
+            and shared > OVERLAP * lower
+            and (bounds[i][0] >= end or not _stacked([bounds[j] for j in found[-1]], bounds[i]))
+        ):
             count = len(found[-1])
             found[-1].append(i)
             # The row's own height is the mean of its members', so that it does not creep down a skewed page.
             span = [(s * count + v) / (count + 1) for s, v in zip(span, (top, bottom), strict=True)]
+            end = max(end, bounds[i][2])
         else:
             found.append([i])
             span = [top, bottom]
+            end = bounds[i][2]
     return [sorted(row, key=lambda i: (bounds[i][0], i)) for row in found]
 
 

@@ -90,18 +90,18 @@ class Page:
             lines = tuple(
                 Line(
                     polygon_xy=_quad(line["polygon"]),
-                    text=line["text"],
+                    text=_text(line["text"]),
                     score=float(line["score"]),
                     direction=int(line["direction"]),
                     words=tuple(
-                        Word(word["text"], float(word["score"]), _quad(word["polygon"]))
+                        Word(_text(word["text"]), float(word["score"]), _quad(word["polygon"]))
                         for word in line.get("words", ())
                     ),
                 )
                 for line in data["lines"]
             )
-            return Page(lines, int(data["width"]), int(data["height"]), data["source"], int(data["page"]))
-        except (KeyError, TypeError, ValueError) as error:
+            return Page(lines, int(data["width"]), int(data["height"]), _text(data["source"]), int(data["page"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"no page of to_json: {type(error).__name__}: {error}") from None
 
     def to_markdown(self) -> str:
@@ -158,6 +158,12 @@ def _line_json(line: Line) -> dict[str, Any]:
 def _word_json(item: Line | Word) -> dict[str, Any]:
     polygon = [[round(float(x), 1), round(float(y), 1)] for x, y in item.polygon_xy]
     return {"text": item.text, "score": round(float(item.score), 4), "polygon": polygon}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40}, where a text is meant")
+    return value
 
 
 def _quad(points: Any) -> np.ndarray:

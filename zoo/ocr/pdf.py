@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,14 @@ import numpy as np
 
 from zoo import images
 from zoo.documents import pdfium_lock
-from zoo.ocr import invisible_font
-from zoo.ocr.page import Line, Page, Word
+from zoo.ocr import bidi, invisible_font
+from zoo.ocr.page import Line, Page
+from zoo.ocr.render import spaced_words
 
 DPI = 200  # that a picture is taken to have: it says how large its page is
+LARGEST = 14400  # points that a side of a page may have (ISO 32000, annex C); larger pictures get more dots an inch
 BASELINE = 0.2  # of a line's height, from its lower edge
+FLAT = 1e-4  # square points: a character of less has no place
 FINE = 16  # device units a pixel when places are turned into the page's own, whose interface takes whole numbers
 
 
@@ -34,7 +37,7 @@ def searchable_pdf(pages: Sequence[Page], original: Path | None = None) -> bytes
         try:
             font = _Font(document, pages)
             for page in pages:
-                sheet = document[page.number - 1] if original else _picture_sheet(document, page)
+                sheet = _original_sheet(document, page) if original else _picture_sheet(document, page)
                 _write(sheet, page, font)
                 sheet.close()
             result = io.BytesIO()
@@ -53,11 +56,18 @@ def _opened(original: Path) -> Any:
         raise images.PictureError(f"{original}: cannot be opened as a PDF: {error}") from None
 
 
+def _original_sheet(document: Any, page: Page) -> Any:
+    if not 1 <= page.number <= len(document):
+        raise ValueError(f"{page!r}: the original has {len(document)} pages, and none of that number")
+    return document[page.number - 1]
+
+
 def _picture_sheet(document: Any, page: Page) -> Any:
     """A new sheet filled by the page's picture."""
     import pypdfium2
 
-    width, height = page.width * 72 / DPI, page.height * 72 / DPI
+    scale = min(72 / DPI, LARGEST / max(page.width, page.height))
+    width, height = page.width * scale, page.height * scale
     sheet = document.new_page(width, height)
     picture = pypdfium2.PdfImage.new(document)
     picture.load_jpeg(io.BytesIO(images.encode(page.pixels())), inline=True)
@@ -75,7 +85,7 @@ class _Font:
 
         lines = [line for page in pages for line in page.lines]
         texts = [*(line.text for line in lines), *(word.text for line in lines for word in line.words)]
-        characters = sorted({character for text in texts for character in text if not _is_surrogate(character)})
+        characters = sorted({character for text in [*texts, " "] for character in bidi.visual(text)} - _UNPRINTED)
         self.codes = {character: code for code, character in enumerate(characters[:65000], 1)}
         self.document = document
         data = invisible_font.font()
@@ -109,8 +119,8 @@ end
 """
 
 
-def _is_surrogate(character: str) -> bool:
-    return 0xD800 <= ord(character) <= 0xDFFF
+# Control characters, of which readers make different things, and surrogates, which are no characters.
+_UNPRINTED = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), *range(0xD800, 0xE000))}
 
 
 def _write(sheet: Any, page: Page, font: _Font) -> None:
@@ -118,32 +128,53 @@ def _write(sheet: Any, page: Page, font: _Font) -> None:
     import pypdfium2.raw as pdfium
 
     for line in page.lines:
-        # A space after each piece keeps words apart when text is copied.
-        for piece in line.words or (line,):
-            _write_piece(sheet, page, piece, font, pdfium)
+        for text, polygon_xy in _pieces(line):
+            _write_piece(sheet, page, text, polygon_xy, font)
     pdfium.FPDFPage_GenerateContent(sheet.raw)
 
 
-def _write_piece(sheet: Any, page: Page, piece: Line | Word, font: _Font, pdfium: Any) -> None:
-    codes = [font.codes[character] for character in piece.text if character in font.codes]
+def _pieces(line: Line) -> Iterator[tuple[str, np.ndarray]]:
+    """Texts, as they stand from left to right, and their quads: the words and the spaces between them, or all at once.
+
+    A page holds right-to-left text in the order of the eye; readers of PDF turn it round again.
+    """
+    if not line.words or bidi.has_right_to_left(line.text):
+        yield bidi.visual(line.text), line.polygon_xy
+        return
+    before = None
+    for word, spaced in spaced_words(line):
+        if spaced and before is not None:  # else readers would have to guess from the gap
+            yield " ", np.stack([before[1], word.polygon_xy[0], word.polygon_xy[3], before[2]])
+        yield word.text, word.polygon_xy
+        before = word.polygon_xy
+
+
+def _write_piece(sheet: Any, page: Page, text: str, polygon_xy: np.ndarray, font: _Font) -> None:
+    import pypdfium2.raw as pdfium
+
+    codes = [font.codes[character] for character in text if character in font.codes]
     if not codes:
         return
     # Corners in the sheet's own coordinates: one em along the text, one line height up.
-    top_left, _, bottom_right, bottom_left = (_on_sheet(sheet, page, point, pdfium) for point in piece.polygon_xy)
+    top_left, _, bottom_right, bottom_left = (_on_sheet(sheet, page, point) for point in polygon_xy)
     along = (bottom_right - bottom_left) / len(codes)
     up = top_left - bottom_left
+    if abs(along[0] * up[1] - along[1] * up[0]) < FLAT:
+        return  # such as the space between words that touch
     origin = bottom_left + BASELINE * up
-    text = pdfium.FPDFPageObj_CreateTextObj(font.document.raw, font.raw, 1.0)
+    piece = pdfium.FPDFPageObj_CreateTextObj(font.document.raw, font.raw, 1.0)
     array = (ctypes.c_uint32 * len(codes))(*codes)
-    assert pdfium.FPDFText_SetCharcodes(text, array, len(codes))
-    pdfium.FPDFTextObj_SetTextRenderMode(text, pdfium.FPDF_TEXTRENDERMODE_INVISIBLE)
+    assert pdfium.FPDFText_SetCharcodes(piece, array, len(codes))
+    pdfium.FPDFTextObj_SetTextRenderMode(piece, pdfium.FPDF_TEXTRENDERMODE_INVISIBLE)
     matrix = pdfium.FS_MATRIX(*(float(v) for v in (*along, *up, *origin)))
-    pdfium.FPDFPageObj_SetMatrix(text, matrix)
-    pdfium.FPDFPage_InsertObject(sheet.raw, text)
+    pdfium.FPDFPageObj_SetMatrix(piece, matrix)
+    pdfium.FPDFPage_InsertObject(sheet.raw, piece)
 
 
-def _on_sheet(sheet: Any, page: Page, point_xy: np.ndarray, pdfium: Any) -> np.ndarray:
+def _on_sheet(sheet: Any, page: Page, point_xy: np.ndarray) -> np.ndarray:
     """A pixel of the page's picture in points of the sheet."""
+    import pypdfium2.raw as pdfium
+
     x, y = ctypes.c_double(), ctypes.c_double()
     device = (round(float(point_xy[0]) * FINE), round(float(point_xy[1]) * FINE))
     pdfium.FPDF_DeviceToPage(sheet.raw, 0, 0, page.width * FINE, page.height * FINE, 0, *device, x, y)

@@ -15,8 +15,10 @@ from zoo.ocr.page import Line, Page, Word
 
 # XML 1.0 knows no control characters but tab, newline and return, no surrogates and no noncharacters.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_MARKUP = re.compile(r"([\\`*_\[\]<>|~$])")
-_LINE_START = re.compile(r"^(\s*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|=+\s*$|-{3,}\s*$)|^(\s*\d+)([.)])(?=\s|$)")
+_MARKUP = re.compile(r"([\\`*_\[\]<>|~$]|&(?=#?\w+;))")
+# What begins a heading or a list, or underlines the row before it as one.
+_LINE_START = re.compile(r"#{1,6}(?:\s|$)|[-+](?:\s|$)|(?:=+|-+)$")
+_LIST_NUMBER = re.compile(r"\d{1,9}(?=[.)](?:\s|$))")
 
 
 class Box(NamedTuple):
@@ -36,9 +38,9 @@ def grouped(page: Page) -> list[list[list[Line]]]:
     return [[[page.lines[i] for i in row] for row in block] for block in found]
 
 
-def bounds(items: Sequence[Line | Word]) -> Box:
-    """The upright box around lines or words."""
-    points = np.concatenate([item.polygon_xy for item in items])
+def bounds(items: Sequence[Line | Word], page: Page) -> Box:
+    """The upright box around lines or words, as far as it lies on the page: hOCR knows no negative places."""
+    points = np.clip(np.concatenate([item.polygon_xy for item in items]), 0, (page.width, page.height))
     low, high = np.floor(points.min(axis=0)), np.ceil(points.max(axis=0))
     return Box(int(low[0]), int(low[1]), int(high[0]), int(high[1]))
 
@@ -60,6 +62,18 @@ def words_in(line: Line) -> tuple[Word, ...]:
         )
         found.append(Word(match[0], line.score, np.stack(ends)))
     return tuple(found)
+
+
+def spaced_words(line: Line) -> Iterator[tuple[Word, bool]]:
+    """The words of a line, and whether white space stands before each; Chinese characters have none between them."""
+    at = 0
+    for number, word in enumerate(words_in(line)):
+        found = line.text.find(word.text, at)
+        if found < 0:  # words of another text than the line's: taken for words that spaces part
+            yield word, number > 0
+            continue
+        yield word, number > 0 and any(character.isspace() for character in line.text[at:found])
+        at = found + len(word.text)
 
 
 def clean(text: str) -> str:
@@ -98,23 +112,30 @@ def hocr(pages: Sequence[Page]) -> str:
 
 
 def _hocr_page(page: Page, index: int) -> Iterator[str]:
-    title = f'image "{page.source}"; bbox 0 0 {page.width} {page.height}; ppageno {page.number - 1}'
+    # The name stands in quotes and is a path as on Unix, whatever the system.
+    name = page.source.replace("\\", "/").replace('"', "%22")
+    title = f'image "{name}"; bbox 0 0 {page.width} {page.height}; ppageno {page.number - 1}'
     yield f'<div class="ocr_page" id="page_{index + 1}" title={attribute(title)}>'
     for number, block in enumerate(grouped(page)):
         lines = [line for row in block for line in row]
-        yield f'<div class="ocr_carea" id="block_{index + 1}_{number + 1}" title="{_bbox(bounds(lines))}">'
+        yield f'<div class="ocr_carea" id="block_{index + 1}_{number + 1}" title="{_bbox(bounds(lines, page))}">'
         for line in lines:
             turned = angle(line)
             extra = f"; textangle {turned:g}" if turned else ""
-            yield f'<span class="ocr_line" title="{_bbox(bounds([line]))}{extra}">'
-            yield " ".join(
-                f'<span class="ocrx_word" title="{_bbox(bounds([word]))}; x_wconf {round(100 * word.score)}">'
-                f"{clean(word.text)}</span>"
-                for word in words_in(line)
+            yield f'<span class="ocr_line" title="{_bbox(bounds([line], page))}{extra}">'
+            yield "".join(
+                f'{" " * spaced}<span class="ocrx_word" title="{_bbox(bounds([word], page))}; '
+                f'x_wconf {round(100 * _share(word))}">{clean(word.text)}</span>'
+                for word, spaced in spaced_words(line)
             )
             yield "</span>"
         yield "</div>"
     yield "</div>"
+
+
+def _share(word: Word) -> float:
+    """The score as both formats bound it."""
+    return min(max(float(word.score), 0.0), 1.0)
 
 
 def _bbox(box: Box) -> str:
@@ -143,12 +164,15 @@ def _alto_page(page: Page, index: int) -> Iterator[str]:
     yield f'<PrintSpace HPOS="0" VPOS="0" {size}>'
     for number, block in enumerate(grouped(page)):
         lines = [line for row in block for line in row]
-        yield f'<TextBlock ID="block_{index + 1}_{number + 1}" {_place(bounds(lines))}>'
+        yield f'<TextBlock ID="block_{index + 1}_{number + 1}" {_place(bounds(lines, page))}>'
         for line in lines:
-            yield f"<TextLine {_place(bounds([line]))}>"
-            yield "<SP/>".join(
-                f'<String {_place(bounds([word]))} WC="{word.score:.2f}" CONTENT={attribute(word.text)}/>'
-                for word in words_in(line)
+            yield f"<TextLine {_place(bounds([line], page))}>"
+            # The schema wants at least one string in a line.
+            strings = [*spaced_words(line)] or [(Word("", line.score, line.polygon_xy), False)]
+            yield "".join(
+                f'{"<SP/>" * spaced}<String {_place(bounds([word], page))} WC="{_share(word):.2f}" '
+                f"CONTENT={attribute(word.text)}/>"
+                for word, spaced in strings
             )
             yield "</TextLine>"
         yield "</TextBlock>"
@@ -162,20 +186,21 @@ def _place(box: Box) -> str:
 
 
 def markdown(page: Page) -> str:
-    """A paragraph for each block, a line for each row; what would be markup is escaped. "" for a blank page."""
+    """A paragraph for each block, a line for each row; what would be markup is escaped. "" for a blank page.
+
+    Source: CommonMark 0.31, and the tables, strikethrough and formulas of GitHub's dialect.
+    """
     paragraphs = []
     for block in grouped(page):
-        rows = [" ".join(line.text for line in row) for row in block]
+        rows = [_escape_markdown(" ".join(line.text for line in row)) for row in block]
         # Two spaces at the end keep the line break.
-        paragraphs.append("  \n".join(_escape_markdown(row) for row in rows))
-    return "\n\n".join(paragraphs)
+        paragraphs.append("  \n".join(row for row in rows if row))
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
 def _escape_markdown(text: str) -> str:
-    escaped = _MARKUP.sub(r"\\\1", " ".join(text.split()))
-    start = _LINE_START.match(escaped)
-    if not start:
-        return escaped
-    if start[4]:  # "1." would begin a list
-        return f"{escaped[: start.start(4)]}\\{escaped[start.start(4) :]}"
-    return f"{escaped[: start.start(2)]}\\{escaped[start.start(2) :]}"
+    escaped = _MARKUP.sub(r"\\\1", " ".join(_NOT_XML.sub("", text).split()))
+    number = _LIST_NUMBER.match(escaped)
+    if number:  # "1." would begin a list
+        return f"{number[0]}\\{escaped[number.end() :]}"
+    return f"\\{escaped}" if _LINE_START.match(escaped) else escaped
