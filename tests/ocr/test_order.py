@@ -131,6 +131,14 @@ def test_every_line_comes_once(boxes: list[tuple[float, float, float, float]]) -
     assert sorted(reading_order(quads)) == list(range(len(boxes)))
 
 
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=8, max_size=8), max_size=12), st.sampled_from([0.0, 1.0, 400.0]))
+def test_every_line_comes_once_even_without_extent(corners: list[list[int]], size: float) -> None:
+    """Crossed and flat quads, and all at one point, with no angle, length or height to go by."""
+    quads = np.array(corners, float).reshape(-1, 4, 2) * size
+    assert sorted(reading_order(quads)) == list(range(len(corners)))
+
+
 def test_two_thousand_lines_in_four_columns() -> None:
     quads = np.stack([line(50 + 500 * c, 30 * r, 400) for c in range(4) for r in range(500)])
     order = reading_order(quads)

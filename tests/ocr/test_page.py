@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pypdfium2
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ocr.pages import any_text, page, quad
+from tests.ocr.test_order import turned
 from zoo.ocr import Line, Page, invisible_font
 from zoo.ocr import fonts as font_files
 
@@ -52,6 +54,8 @@ NO_PAGES = [
     '{"lines": [{"text": "a"}]}',
     '{"lines": [], "width": 1e999, "height": 1, "source": "", "page": 1}',
     '{"lines": [], "width": 1, "height": 1, "source": 5, "page": 1}',
+    '{"lines": [{"text": "a", "score": 1, "direction": 0, "polygon": [[NaN, 0], [1, 0], [1, 1], [0, 1]]}],'
+    ' "width": 1, "height": 1, "source": "", "page": 1}',
 ]
 
 
@@ -76,6 +80,36 @@ def test_drawn_text_lies_in_its_quad() -> None:
     assert top >= 50 and bottom <= 90 and left >= 100 and rightmost <= 700
 
 
+@pytest.mark.parametrize("degrees", [10, -15, 45, 90, 180, 270])
+def test_turned_text_is_drawn_in_its_quad_and_begins_at_its_start(degrees: float) -> None:
+    place = turned([quad(300, 480, 400)], degrees)[0].astype(np.float32)
+    ink = _ink(Page((Line(place, "HI", 1, 0),), 1000, 800, "x", 1, BLANK.reread))
+    assert len(ink) > 50
+    inside = [cv2.pointPolygonTest(place, (float(x), float(y)), True) for x, y in ink]
+    assert min(inside) > 0
+    # Two narrow letters fill less than the first quarter of a line that is ten times as long as high.
+    along = (ink - place[0]) @ (place[1] - place[0]) / 400**2
+    assert along.min() > 0 and along.max() < 0.25
+
+
+def _ink(made: Page) -> np.ndarray:
+    """Where the right half is black: float32 [N, 2] of x and y. The outlines are coloured."""
+    return np.argwhere(made.draw()[:, 1000:].max(axis=2) < 60)[:, ::-1].astype(np.float32)
+
+
+@pytest.mark.usefixtures("fresh_fonts")
+def test_without_system_fonts_one_box_stands_for_each_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    monkeypatch.setattr(font_files, "FOLDERS", {"linux": ()})
+    monkeypatch.setattr(font_files, "_packaged", list)
+    with pytest.warns(UserWarning, match=r"\(CJK\).*ZOO_FONT") as caught:
+        one, three = _ink(page("春")), _ink(page("春江花"))
+    assert len(caught) == 1
+    assert len(one) > 20 and len(three) == pytest.approx(3 * len(one), rel=0.1)
+    with pytest.warns(UserWarning, match=r"\(signs such as emoji\)"):
+        page("\U0001f600").draw()
+
+
 def test_no_font_at_all_warns_once_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(font_files, "candidates", lambda: ())
     for function in (font_files._best, font_files._warn):
@@ -89,10 +123,11 @@ def test_no_font_at_all_warns_once_and_draws(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def fresh_fonts() -> Iterator[None]:
     """No font is remembered from before, nor after."""
-    for function in (font_files.candidates, font_files._best):
+    remembered = (font_files.candidates, font_files._best, font_files._warn)
+    for function in remembered:
         function.cache_clear()
     yield
-    for function in (font_files.candidates, font_files._best):
+    for function in remembered:
         function.cache_clear()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 import unicodedata
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ocr.pages import any_text, page, quad
+from tests.ocr.test_order import turned
 from zoo.ocr import Line, Page, Word
 from zoo.ocr.pdf import DPI, searchable_pdf
 
@@ -191,6 +195,46 @@ def test_a_page_that_the_original_lacks_is_named(tmp_path: Path) -> None:
     (tmp_path / "one.pdf").write_bytes(_pdf_with(DRAWING))
     with pytest.raises(ValueError, match=r"number=2.*has 1 pages"):
         searchable_pdf([page("x", number=2)], tmp_path / "one.pdf")
+
+
+@pytest.mark.parametrize("degrees", [8, -15, 45, 90, 180, 270])
+def test_turned_text_is_found_in_its_quad(degrees: float) -> None:
+    place = turned([quad(300, 480, 400)], degrees)[0].astype(np.float32)
+    data = Page((Line(place, "turned 春江", 1, 0),), 1000, 800, "x", 1, page().reread).to_pdf()
+    sheet = pypdfium2.PdfDocument(data)[0]
+    text = sheet.get_textpage()
+    assert text.get_text_bounded().strip() == "turned 春江"
+    index, count = text.search("春江").get_next()
+    assert count == 2
+    # Characters 8 and 9 of 9: their middles lie on the quad's long axis, at 7.5 and 8.5 ninths of it.
+    start, step = (place[0] + place[3]) / 2, (place[1] - place[0]) / 9
+    for i, share in ((index, 7.5), (index + 1, 8.5)):
+        middle = _shown(sheet, text.get_charbox(i), 1000, 800).mean(axis=0)
+        assert np.linalg.norm(middle - (start + share * step)) < 3
+
+
+@pytest.mark.skipif(not shutil.which("pdftotext"), reason="pdftotext of poppler is not installed")
+def test_another_reader_finds_every_script(tmp_path: Path) -> None:
+    """Lines as wide as print has them: poppler takes a space that is stretched to an em for a gap between columns."""
+    texts = [*TEXTS, "שלום עולם", "이 문서는 PDF 파일이다", "春江 潮水 sea 7 连海平", "ไทย ภาษา"]
+    lines = [Line(quad(100, 50 + 60 * i, _printed_width(text)), text, 1, 0) for i, text in enumerate(texts)]
+    (tmp_path / "a.pdf").write_bytes(Page(tuple(lines), 1000, 800, "x", 1, page().reread).to_pdf())
+    said = subprocess.run(["pdftotext", "-enc", "UTF-8", tmp_path / "a.pdf", "-"], capture_output=True, check=True)
+    plain = re.sub("[\u202a-\u202e]", "", said.stdout.decode())  # marks of direction that poppler sets around lines
+    assert [line.strip() for line in plain.splitlines() if line.strip()] == texts
+
+
+def _printed_width(text: str) -> int:
+    """Pixels of a line 40 pixels high: an em for Chinese characters, half of one for letters."""
+    return sum(40 if unicodedata.east_asian_width(character) in "WF" else 20 for character in text)
+
+
+def test_a_picture_too_long_for_a_jpeg_is_held_smaller() -> None:
+    """65500 is the most that libjpeg writes (jmorecfg.h, JPEG_MAX_DIMENSION)."""
+    long = Page((), 70000, 20, "x", 1, lambda: np.full((20, 70000, 3), 90, np.uint8))
+    sheet = pypdfium2.PdfDocument(long.to_pdf())[0]
+    assert sheet.get_size()[0] == pytest.approx(14400)
+    assert abs(int(sheet.render(scale=0.5).to_numpy()[1, 3000].mean()) - 90) <= 3
 
 
 def test_a_very_tall_picture_keeps_within_what_pdf_allows() -> None:

@@ -110,7 +110,9 @@ def _open(path: Path | None, size: int) -> Any:
 
 
 def _script(character: str) -> str:
-    """The first word of the character's name, which is its script: CJK, HANGUL, THAI, ..."""
+    """The first word of a letter's name, which is its script: CJK, HANGUL, THAI, ...; signs have none in theirs."""
+    if unicodedata.category(character)[0] not in "LM":
+        return "signs such as emoji"
     return unicodedata.name(character, f"U+{ord(character):04X}").split(" ")[0].split("-")[0]
 
 

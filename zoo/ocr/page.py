@@ -170,4 +170,6 @@ def _quad(points: Any) -> np.ndarray:
     quad = np.asarray(points, np.float32)
     if quad.shape != (4, 2):
         raise ValueError(f"a polygon of shape {quad.shape}; four points of x and y are meant")
+    if not np.isfinite(quad).all():  # Python's JSON knows NaN and Infinity
+        raise ValueError(f"a polygon with {quad[~np.isfinite(quad)][0]} in it; finite numbers are meant")
     return quad

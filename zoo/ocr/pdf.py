@@ -19,6 +19,7 @@ from zoo.ocr.render import spaced_words
 DPI = 200  # that a picture is taken to have: it says how large its page is
 LARGEST = 14400  # points that a side of a page may have (ISO 32000, annex C); larger pictures get more dots an inch
 BASELINE = 0.2  # of a line's height, from its lower edge
+JPEG_SIDE = 65500  # pixels that a side of a JPEG may have; of larger pictures the sheet holds a smaller copy
 FLAT = 1e-4  # square points: a character of less has no place
 FINE = 16  # device units a pixel when places are turned into the page's own, whose interface takes whole numbers
 
@@ -70,11 +71,17 @@ def _picture_sheet(document: Any, page: Page) -> Any:
     width, height = page.width * scale, page.height * scale
     sheet = document.new_page(width, height)
     picture = pypdfium2.PdfImage.new(document)
-    picture.load_jpeg(io.BytesIO(images.encode(page.pixels())), inline=True)
+    picture.load_jpeg(io.BytesIO(_jpeg(page.pixels())), inline=True)
     picture.set_matrix(pypdfium2.PdfMatrix().scale(width, height))
     sheet.insert_obj(picture)
     sheet.gen_content()
     return sheet
+
+
+def _jpeg(pixels: np.ndarray) -> bytes:
+    height, width = pixels.shape[:2]
+    ratio = min(1.0, JPEG_SIDE / max(height, width))
+    return images.encode(images.resize(pixels, (max(1, round(height * ratio)), max(1, round(width * ratio)))))
 
 
 class _Font:
