@@ -6,12 +6,15 @@ the native PyTorch network. A session may be shared by threads.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import sys
 import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -20,6 +23,7 @@ import numpy as np
 
 Engine = Literal["auto", "openvino", "onnxruntime", "torch"]
 Precision = Literal["f32", "fast"]
+Keep = Callable[[np.ndarray], Any]
 
 
 class Session(Protocol):
@@ -31,8 +35,11 @@ class Session(Protocol):
         """The first output for one float32 input. The result is the caller's own array."""
         ...
 
-    def map(self, inputs: Iterable[np.ndarray]) -> list[np.ndarray]:
-        """The first output for each input, run side by side, in the order of the inputs, which are taken lazily."""
+    def map(self, inputs: Iterable[np.ndarray], keep: Keep = np.array) -> list[Any]:
+        """The first output for each input, run side by side, in the order of the inputs, which are taken lazily.
+
+        keep: what is kept of an output, which is the engine's own memory and only lasts for the call; default a copy.
+        """
         ...
 
 
@@ -92,6 +99,21 @@ def load(
     return TorchSession(native(), threads=count, device=device)
 
 
+@cache
+def _heap_trimmer() -> Callable[[int], int] | None:
+    """glibc's malloc_trim; None where the C library is another."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def _trim_heap() -> None:
+    """Gives memory that was freed, but that the C library keeps for later, back to the system."""
+    trim = _heap_trimmer()
+    if trim is not None:
+        trim(0)
+
+
 class OpenVINOSession:
     """OpenVINO; requests are pooled, so threads share one compiled network.
 
@@ -114,17 +136,19 @@ class OpenVINOSession:
         self._settings: dict[str, Any] = {"NUM_STREAMS": streams}
         if device == "CPU":
             # Pinning would put the threads of every process on the same first cores.
-            # The default cache of prepared kernels, 5000 input sizes deep, grows by hundreds of megabytes.
+            # Prepared kernels, one set for each input size. The default of 5000 grows by hundreds of megabytes; with
+            # too few, a reader that meets many line widths prepares its kernels anew for most lines.
             self._settings |= {
                 "INFERENCE_NUM_THREADS": threads,
                 "ENABLE_CPU_PINNING": False,
-                "CPU_RUNTIME_CACHE_CAPACITY": 20,
+                "CPU_RUNTIME_CACHE_CAPACITY": 1000,
             }
         if precision == "f32":
             self._settings["INFERENCE_PRECISION_HINT"] = "f32"
         self._model, self._device, self._streams = model, device, streams
         self._any_size = _Pool(self._compile(None))
         self._seen: Counter[tuple[int, ...]] = Counter()
+        self._met: set[tuple[int, ...]] = set()
         self._special: OrderedDict[tuple[int, ...], _Pool] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -151,19 +175,19 @@ class OpenVINOSession:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return self.map([x])[0]
 
-    def map(self, inputs: Iterable[np.ndarray]) -> list[np.ndarray]:
-        results: list[np.ndarray] = []
+    def map(self, inputs: Iterable[np.ndarray], keep: Keep = np.array) -> list[Any]:
+        results: list[Any] = []
         running: deque[tuple[_Pool, Any]] = deque()
         try:
             for x in inputs:
                 if len(running) == self._streams:
-                    self._collect(running, results)
+                    results.append(self._collect(running, keep))
                 pool = self._pool(x.shape)
                 request = pool.borrow()
                 request.start_async([x], share_inputs=True)
                 running.append((pool, request))
             while running:
-                self._collect(running, results)
+                results.append(self._collect(running, keep))
                 if not running and math.prod(x.shape[2:]) > self.RELEASE_PIXELS:
                     pool.release()
         finally:
@@ -172,13 +196,19 @@ class OpenVINOSession:
                 pool.give_back(request)
         return results
 
-    @staticmethod
-    def _collect(running: deque[tuple[_Pool, Any]], results: list[np.ndarray]) -> None:
-        """Waits for the oldest request, keeps a copy of its output, and gives the request back."""
+    def _collect(self, running: deque[tuple[_Pool, Any]], keep: Keep) -> Any:
+        """Waits for the oldest request, gives what is kept of its output, and gives the request back."""
         pool, request = running.popleft()
-        request.wait()
-        results.append(np.array(request.get_output_tensor(0).data))
-        pool.give_back(request)
+        try:
+            request.wait()
+            kept = keep(request.get_output_tensor(0).data)
+            shape = tuple(request.get_input_tensor(0).shape)
+        finally:
+            pool.give_back(request)
+        if shape not in self._met:  # preparing kernels for a new size leaves much freed memory behind
+            self._met.add(shape)
+            _trim_heap()
+        return kept
 
 
 class _Pool:
@@ -237,8 +267,11 @@ class ONNXRuntimeSession:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return cast(np.ndarray, self._network.run(None, {self._input: x})[0])
 
-    def map(self, inputs: Iterable[np.ndarray]) -> list[np.ndarray]:
-        return list(self._pool.map(self, inputs) if self._pool else map(self, inputs))
+    def map(self, inputs: Iterable[np.ndarray], keep: Keep = np.array) -> list[Any]:
+        def one(x: np.ndarray) -> Any:
+            return keep(self(x))
+
+        return list(self._pool.map(one, inputs) if self._pool else map(one, inputs))
 
 
 class TorchSession:
@@ -261,5 +294,5 @@ class TorchSession:
         first = output[0] if isinstance(output, tuple) else output
         return cast(np.ndarray, first.cpu().numpy())
 
-    def map(self, inputs: Iterable[np.ndarray]) -> list[np.ndarray]:
-        return [self(x) for x in inputs]
+    def map(self, inputs: Iterable[np.ndarray], keep: Keep = np.array) -> list[Any]:
+        return [keep(self(x)) for x in inputs]

@@ -6,7 +6,8 @@ line names its character. Direction: a line is on its head if its left end is da
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +31,8 @@ class Rule:
         self.shapes.append(x.shape)
         return self.function(x)
 
-    def map(self, inputs: Iterable[np.ndarray]) -> list[np.ndarray]:
-        return [self(x) for x in inputs]
+    def map(self, inputs: Iterable[np.ndarray], keep: Callable[[np.ndarray], Any] = np.array) -> list[Any]:
+        return [keep(self(x)) for x in inputs]
 
 
 def brightness(x: np.ndarray) -> np.ndarray:

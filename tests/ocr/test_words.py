@@ -25,7 +25,7 @@ def columns(text: str, gaps: dict[int, float] | None = None) -> np.ndarray:
 
 def restored(text: str, gaps: dict[int, float], thresh: float = 0.1) -> str:
     probability = columns(text, gaps)
-    return restore_spaces(ctc_decode(probability, CHARSET), probability, SPACE, thresh).text
+    return restore_spaces(ctc_decode(probability, CHARSET), probability[:, SPACE], thresh).text
 
 
 def test_nothing_to_restore() -> None:
@@ -50,7 +50,7 @@ def test_no_space_is_put_beside_chinese() -> None:
 def test_the_score_of_the_line_is_kept_and_the_space_has_its_column() -> None:
     probability = columns("a.b...c.a.b", {4: 0.2})
     before = ctc_decode(probability, CHARSET)
-    after = restore_spaces(before, probability, SPACE, 0.1)
+    after = restore_spaces(before, probability[:, SPACE], 0.1)
     assert after.score == before.score
     assert after.columns[2].tolist() == [4, 4] and len(after.columns) == len(after.characters) == len(after.scores) == 6
 

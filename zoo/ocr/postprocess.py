@@ -132,13 +132,43 @@ class Text(NamedTuple):
     scores: np.ndarray  # float32 [len(characters)]
 
 
+class Columns(NamedTuple):
+    """What decoding needs of the probabilities of one line's T columns; a hundredth of all the classes' memory.
+
+    best: int [T], the most probable class. score, blank, last: float32 [T], the probability of that class, of class 0
+    and of the last class, which is the space in a charset that has one.
+    """
+
+    best: np.ndarray
+    score: np.ndarray
+    blank: np.ndarray
+    last: np.ndarray
+
+    def part(self, start: int, stop: int) -> Columns:
+        """The columns from start up to stop, which both count from 0."""
+        return Columns(*(values[start:stop] for values in self))
+
+
+def columns_of(probabilities: np.ndarray) -> list[Columns]:
+    """One `Columns` for each line of a batch, float32 [N, T, classes]; nothing of the batch's memory is kept."""
+    best = probabilities.argmax(axis=2)
+    score = np.take_along_axis(probabilities, best[..., None], axis=2)[..., 0]
+    blank, last = probabilities[..., 0].copy(), probabilities[..., -1].copy()
+    return [Columns(*line) for line in zip(best, score, blank, last, strict=True)]
+
+
 def ctc_decode(probability: np.ndarray, charset: Sequence[str]) -> Text:
-    """Greedy CTC decoding. probability: float32 [T, classes], class 0 the blank, class i the character i - 1.
+    """Greedy CTC decoding. probability: float32 [T, classes], class 0 the blank, class i the character i - 1."""
+    return decode_columns(columns_of(probability[None])[0], charset)
+
+
+def decode_columns(columns: Columns, charset: Sequence[str]) -> Text:
+    """Greedy CTC decoding.
 
     The score is the mean of the kept characters' probabilities, each taken at the first column of its run, as
     PaddleOCR's CTCLabelDecode takes it; an empty text scores 0.
     """
-    best = probability.argmax(axis=1)
+    best = columns.best
     starts = np.flatnonzero(np.diff(best, prepend=-1))
     ends = np.append(starts[1:], len(best)) - 1
     kept = best[starts] != 0
@@ -146,7 +176,7 @@ def ctc_decode(probability: np.ndarray, charset: Sequence[str]) -> Text:
     if not len(starts):
         return Text("", 0.0, np.zeros((0, 2), np.int64), (), np.zeros(0, np.float32))
     characters = tuple(charset[index - 1] for index in best[starts])
-    scores = probability[starts, best[starts]]
+    scores = columns.score[starts]
     return Text("".join(characters), float(scores.mean()), np.stack([starts, ends], axis=1), characters, scores)
 
 
@@ -155,11 +185,11 @@ def ctc_decode(probability: np.ndarray, charset: Sequence[str]) -> Text:
 WIDER, PLAINLY_WIDER = 1.2, 1.4
 
 
-def restore_spaces(text: Text, probability: np.ndarray, space: int, thresh: float) -> Text:
+def restore_spaces(text: Text, space: np.ndarray, thresh: float) -> Text:
     """The text with the spaces that the network saw but the blank outvoted, which greedy decoding loses.
 
-    A space is put between two characters of a script written with spaces where the gap is wide and the probability of
-    the space, class `space`, is over thresh somewhere in it. The line's score stays that of the characters read.
+    space: float32 [T], the probability of the space in each column. One is put between two characters of a script
+    written with spaces where the gap is wide and that is over thresh in it. The line's score stays as it was.
     Not in PaddleOCR; measured by benchmarks/ocr_reading.py.
     """
     centres = text.columns.mean(axis=1) if len(text.columns) else np.zeros(0)
@@ -171,17 +201,15 @@ def restore_spaces(text: Text, probability: np.ndarray, space: int, thresh: floa
     for i in np.flatnonzero(steps >= WIDER * typical):
         first, last = text.columns[i][1] + 1, text.columns[i + 1][0]
         if first < last and is_spaced(text.characters[i]) and is_spaced(text.characters[i + 1]):
-            column = first + int(probability[first:last, space].argmax())
-            if probability[column, space] > (thresh if steps[i] < PLAINLY_WIDER * typical else thresh / 3):
+            column = first + int(space[first:last].argmax())
+            if space[column] > (thresh if steps[i] < PLAINLY_WIDER * typical else thresh / 3):
                 insert.append((int(i) + 1, column))
     if not insert:
         return text
     places, at = [i for i, _ in insert], np.array([column for _, column in insert])
     characters = tuple(np.insert(np.array(text.characters, object), places, " "))
     columns = np.insert(text.columns, places, np.stack([at, at], axis=1), axis=0)
-    return Text(
-        "".join(characters), text.score, columns, characters, np.insert(text.scores, places, probability[at, space])
-    )
+    return Text("".join(characters), text.score, columns, characters, np.insert(text.scores, places, space[at]))
 
 
 WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "IDEOGRAPHIC", "FULLWIDTH", "THAI", "LAO", "KHMER", "MYANMAR")

@@ -13,13 +13,13 @@ from itertools import pairwise
 import numpy as np
 
 from zoo import images
-from zoo.ocr.postprocess import Boxes, Text, boxes_from_map, ctc_decode, restore_spaces
+from zoo.ocr.postprocess import Boxes, Columns, Text, boxes_from_map, columns_of, decode_columns, restore_spaces
 from zoo.ocr.settings import ClsSettings, DetSettings, RecSettings
 from zoo.runtime import Session
 
 LINE_HEIGHT = 48  # of the recognition and direction networks, in pixels
 LINE_STRIDE = 8  # pixels of the line in one column of the recognition network's output
-WIDTH_STEP = 32  # pixels; widths in steps, so that more lines share one, and the engine meets fewer sizes
+WIDTH_STEP = 64  # pixels; widths in steps, so that more lines share one, and the engine meets fewer sizes
 LINE_MEAN = LINE_STD = (0.5, 0.5, 0.5)
 TILE_MARGIN = 128  # pixels of a tile, at each inner edge, that only give context to the rest
 SMEAR = 16  # line heights of a line that the direction classifier looks at; PaddleOCR squeezes all of it
@@ -197,8 +197,8 @@ class Line:
     column_width: float
 
 
-def join_windows(parts: Sequence[np.ndarray], starts: Sequence[int]) -> list[np.ndarray]:
-    """Outputs of overlapping windows [T, classes], cut so that they follow one another.
+def join_windows(parts: Sequence[Columns], starts: Sequence[int]) -> Columns:
+    """The outputs of overlapping windows of a line as one.
 
     starts: the column of the whole line at which each window begins. The cut lies where both windows see a blank most
     surely, so that no character is halved or read twice.
@@ -206,19 +206,19 @@ def join_windows(parts: Sequence[np.ndarray], starts: Sequence[int]) -> list[np.
     kept = []
     begin = 0
     for index, part in enumerate(parts):
-        cut = starts[index] + len(part)
+        cut = starts[index] + len(part.best)
         if index + 1 < len(parts):
-            low, high = max(starts[index + 1], begin), starts[index] + len(part)
-            here = part[low - starts[index] : high - starts[index], 0]
-            there = parts[index + 1][low - starts[index + 1] : high - starts[index + 1], 0]
+            low, high = max(starts[index + 1], begin), cut
+            here = part.blank[low - starts[index] : high - starts[index]]
+            there = parts[index + 1].blank[low - starts[index + 1] : high - starts[index + 1]]
             # The outer columns of a window see too little of their surroundings.
             edge = (high - low) // 4
             # Columns of two windows differ by up to one, so blanks count together with their neighbours.
             blank = np.convolve(np.minimum(here, there), np.ones(5), mode="same")
             cut = low + edge + int(blank[edge : len(blank) - edge].argmax())
-        kept.append(part[begin - starts[index] : cut - starts[index]])
+        kept.append(part.part(begin - starts[index], cut - starts[index]))
         begin = cut
-    return kept
+    return Columns(*(np.concatenate(values) for values in zip(*kept, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -238,11 +238,10 @@ class Recogniser:
         widest_first = sorted(groups.items(), reverse=True)
         batches = [(width, part) for width, group in widest_first for part in self._batches(group, width)]
         tensors = (np.concatenate([line_tensor(pieces[i][1], width) for i in batch]) for width, batch in batches)
-        read: list[np.ndarray] = [np.empty(0)] * len(pieces)
-        for (_, batch), probabilities in zip(batches, self.session.map(tensors), strict=True):
-            for index, probability in zip(batch, probabilities, strict=True):
-                read[index] = probability
-        return self._lines(crops, [i for i, _ in pieces], read)
+        read: dict[int, Columns] = {}
+        for (_, batch), lines in zip(batches, self.session.map(tensors, keep=columns_of), strict=True):
+            read |= zip(batch, lines, strict=True)
+        return self._lines(crops, [i for i, _ in pieces], [read[i] for i in range(len(pieces))])
 
     def _batches(self, group: list[int], width: int) -> list[list[int]]:
         """Lines of one width in batches; of wide lines fewer, for the same memory."""
@@ -267,24 +266,26 @@ class Recogniser:
         count = -(-(width - overlap) // (side - overlap))
         return [(start, start + side) for start in (round(i * (width - side) / (count - 1)) for i in range(count))]
 
-    def _lines(self, crops: Sequence[np.ndarray], owners: list[int], read: list[np.ndarray]) -> list[Line]:
-        by_crop: dict[int, list[np.ndarray]] = defaultdict(list)
-        for owner, probability in zip(owners, read, strict=True):
-            by_crop[owner].append(probability)
+    def _lines(self, crops: Sequence[np.ndarray], owners: list[int], read: list[Columns]) -> list[Line]:
+        by_crop: dict[int, list[Columns]] = defaultdict(list)
+        for owner, columns in zip(owners, read, strict=True):
+            by_crop[owner].append(columns)
         lines = []
         for index, crop in enumerate(crops):
             column = LINE_STRIDE * crop.shape[0] / LINE_HEIGHT
-            parts = by_crop[index]
-            if len(parts) > 1:
-                windows = self._windows(*crop.shape[:2])
+            columns, *others = by_crop[index]
+            if others:
+                spans = [
+                    (round(left / column), round((end - left) / column)) for left, end in self._windows(*crop.shape[:2])
+                ]
                 # What follows a window's own columns is padding.
-                own = [part[: round((end - left) / column)] for part, (left, end) in zip(parts, windows, strict=True)]
-                parts = join_windows(own, [round(left / column) for left, _ in windows])
-            lines.append(Line(self._text(np.concatenate(parts)), column))
+                own = [part.part(0, count) for part, (_, count) in zip(by_crop[index], spans, strict=True)]
+                columns = join_windows(own, [start for start, _ in spans])
+            lines.append(Line(self._text(columns), column))
         return lines
 
-    def _text(self, probability: np.ndarray) -> Text:
-        text = ctc_decode(probability, self.charset)
+    def _text(self, columns: Columns) -> Text:
+        text = decode_columns(columns, self.charset)
         if self.settings.space_thresh >= 1 or self.charset[-1] != " ":
             return text
-        return restore_spaces(text, probability, len(self.charset), self.settings.space_thresh)
+        return restore_spaces(text, columns.last, self.settings.space_thresh)

@@ -101,7 +101,8 @@ class RecSettings:
     margin: width of the padded line over the line's own. PaddleOCR sets none, but there a line gets such room from a
         wider neighbour in its batch; 1 gives none here (docs/benchmarks.md has the accuracy of both).
     max_ratio: a line whose width / height is over this is read in overlapping windows and joined.
-    batch: lines of exactly the same width that may share one run; no line is ever padded for another's sake.
+    batch: lines of exactly the same width that may share one run; no line is ever padded for another's sake. On a CPU
+        batches gain nothing and cost memory; a GPU wants 8 or more. PaddleOCR's is 6.
     space_thresh: probability over which a space that greedy decoding loses to the blank is restored between words;
         1 restores none, as PaddleOCR.
     """
@@ -109,9 +110,9 @@ class RecSettings:
     __pydantic_config__: ClassVar[dict[str, str]] = FORBID
 
     min_width: int = 320
-    margin: float = 1.3
+    margin: float = 1.15
     max_ratio: float = 32.0
-    batch: int = 6
+    batch: int = 1
     space_thresh: float = 0.1
 
     def __post_init__(self) -> None:
