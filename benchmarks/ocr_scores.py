@@ -1,8 +1,6 @@
 """How well lines found in a picture agree with its labels: detection, end to end, character errors.
 
-Detection: the ICDAR2015 protocol as in PaddleOCR ppocr/metrics/eval_det_iou.py: a label and a find are a pair where
-    their intersection over union is more than 0.5; each takes part in one pair at most, first come first served in
-    the order of the labels, then of the finds. A find of which more than half lies in one ignored label is not counted.
+Detection: the ICDAR2015 protocol, as `zoo.ocr.metrics.match_regions` has it.
 End to end: the same pairs, of which those count whose texts are equal after `comparable`, spaces left out.
 Character error rate: pages differ in what they call a line (words in ICDAR2015, lines elsewhere), so labels and finds
     that overlap (intersection more than half of the smaller one) are put in one group, both sides of a group are
@@ -22,8 +20,8 @@ import numpy as np
 from ocr_data import LabelledLine
 from shapely.geometry import Polygon
 
-IOU = 0.5
-AREA_PRECISION = 0.5
+from zoo.ocr.metrics import Counts, Matches, match_regions
+
 OVERLAP = 0.5
 
 
@@ -33,28 +31,6 @@ class FoundLine:
 
     polygon_xy: np.ndarray
     text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """Hits among the labels that count (`truth`) and the finds that count (`found`)."""
-
-    hits: int
-    truth: int
-    found: int
-
-    @property
-    def precision(self) -> float:
-        return self.hits / self.found if self.found else 0.0
-
-    @property
-    def recall(self) -> float:
-        return self.hits / self.truth if self.truth else 0.0
-
-    @property
-    def hmean(self) -> float:
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +52,15 @@ def score(pages: Iterable[tuple[Sequence[LabelledLine], Sequence[FoundLine]]]) -
         page_edits, page_characters = count_characters(labels, finds)
         edits, characters = edits + page_edits, characters + page_characters
     return Scores(
-        detection_hmean=_sum(detection).hmean,
-        end_to_end_hmean=_sum(end_to_end).hmean,
+        detection_hmean=sum(detection, Counts()).hmean,
+        end_to_end_hmean=sum(end_to_end, Counts()).hmean,
         character_error_rate=edits / characters if characters else float(edits > 0),
     )
 
 
 def count_detection(labels: Sequence[LabelledLine], finds: Sequence[FoundLine]) -> Counts:
     """Pairs among the labels that count and the finds that count, of one page."""
-    pairs, truth, found = match(labels, finds)
-    return Counts(hits=len(pairs), truth=truth, found=found)
+    return match(labels, finds).counts
 
 
 def count_end_to_end(labels: Sequence[LabelledLine], finds: Sequence[FoundLine]) -> Counts:
@@ -95,25 +70,13 @@ def count_end_to_end(labels: Sequence[LabelledLine], finds: Sequence[FoundLine])
     return Counts(hits=hits, truth=truth, found=found)
 
 
-def match(labels: Sequence[LabelledLine], finds: Sequence[FoundLine]) -> tuple[list[tuple[int, int]], int, int]:
-    """(pairs of indices (label, find), number of labels that count, number of finds that count) of one page.
-
-    A polygon that crosses itself is left out, as the reference does.
-    """
-    label_shapes = {i: shape for i, line in enumerate(labels) if (shape := Polygon(line.polygon_xy)).is_valid}
-    find_shapes = {i: shape for i, line in enumerate(finds) if (shape := Polygon(line.polygon_xy)).is_valid}
-    ignored = [shape for i, shape in label_shapes.items() if labels[i].ignored]
-    truth = [i for i in label_shapes if not labels[i].ignored]
-    found = [i for i, shape in find_shapes.items() if not _lies_in(shape, ignored)]
-    pairs: list[tuple[int, int]] = []
-    taken: set[int] = set()
-    for label in truth:
-        for find in found:
-            if find not in taken and _iou(label_shapes[label], find_shapes[find]) > IOU:
-                taken.add(find)
-                pairs.append((label, find))
-                break
-    return pairs, len(truth), len(found)
+def match(labels: Sequence[LabelledLine], finds: Sequence[FoundLine]) -> Matches:
+    """(pairs of indices (label, find), number of labels that count, number of finds that count) of one page."""
+    return match_regions(
+        [line.polygon_xy for line in labels],
+        [line.ignored for line in labels],
+        [line.polygon_xy for line in finds],
+    )
 
 
 def count_characters(labels: Sequence[LabelledLine], finds: Sequence[FoundLine]) -> tuple[int, int]:
@@ -190,20 +153,3 @@ def comparable(text: str) -> str:
 
 def _dense(text: str) -> str:
     return comparable(text).replace(" ", "")
-
-
-def _iou(first: Polygon, second: Polygon) -> float:
-    union = first.union(second).area
-    return first.intersection(second).area / union if union else 0.0
-
-
-def _lies_in(shape: Polygon, ignored: Sequence[Polygon]) -> bool:
-    return any(shape.area and shape.intersection(other).area / shape.area > AREA_PRECISION for other in ignored)
-
-
-def _sum(counts: Sequence[Counts]) -> Counts:
-    return Counts(
-        hits=sum(count.hits for count in counts),
-        truth=sum(count.truth for count in counts),
-        found=sum(count.found for count in counts),
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from zoo.ocr.pipeline import Reader
     from zoo.runtime import Engine, Precision, Session
-    from zoo.weights import Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +129,9 @@ def load(
     device: str = "cpu",
     workers: int = 1,
 ) -> Reader:
-    """A reader with official weights, fetched on first use, checked by sha256 and kept.
+    """A reader with official weights, fetched on first use, checked by sha256 and kept; or with those of a run.
 
-    name: a key of `READERS`, default "ppocrv4_mobile".
+    name: a key of `READERS`, default "ppocrv4_mobile", or a run folder of tools/train.py.
     lang: "ch", "en", "japan" or "chinese_cht", for the member of that family which reads it.
     settings: in place of those the model was published with. threads: processor threads, default all.
     engine: "openvino", "onnxruntime", "torch" (the native networks), or "auto". precision: "f32", or "fast", which
@@ -140,52 +139,107 @@ def load(
     been run on no such machine. workers: how many pictures your own threads will read at once with this reader.
     Raises ValueError for a wrong name or setting, `zoo.weights.WeightsError` where the weights cannot be had.
     """
-    from zoo import weights
-    from zoo.ocr.pipeline import Reader
-    from zoo.ocr.predict import Detector, DirectionClassifier, Recogniser
-    from zoo.runtime import available_threads
+    if name is not None and name not in READERS and Path(name).is_dir():
+        from zoo.ocr import trained
 
+        if lang is not None:
+            raise ValueError(f"lang={lang!r}: {name} is a run folder, which reads what it was trained for")
+        return trained.load(
+            Path(name),
+            settings=settings,
+            threads=threads,
+            engine=engine,
+            precision=precision,
+            device=device,
+            workers=workers,
+        )
     name = reader_name(name, lang)
-    entry = READERS[name]
-    chosen = settings or entry.settings
-    parts = [WEIGHTS[entry.det], WEIGHTS[entry.rec], *([WEIGHTS[entry.cls]] if chosen.use_cls else [])]
-    files = weights.get_all(parts)
-    count = threads if threads is not None else available_threads()
-
-    def session(part: Weights, streams: int) -> Session:
-        return _session(part, files[part.name], count, streams, engine, precision, device)
-
-    # Compiling a network keeps one processor busy, so they are compiled side by side.
-    with ThreadPoolExecutor(len(parts)) as pool:
-        det, rec, *cls = pool.map(session, parts, [workers, count, count])
-    return Reader(
-        name=name,
-        detector=Detector(det, chosen.det, parts[0].preprocessing.shape[1]),
-        classifier=DirectionClassifier(cls[0], chosen.cls) if cls else None,
-        recogniser=Recogniser(rec, weights.charset(parts[1]), chosen.rec),
-        settings=chosen,
+    chosen = settings or READERS[name].settings
+    graphs = published_graphs(name, ["det", "rec", *(["cls"] if chosen.use_cls else [])])
+    return assemble(
+        name,
+        graphs,
+        chosen,
+        threads=threads,
+        engine=engine,
+        precision=precision,
+        device=device,
+        workers=workers,
     )
 
 
-def _session(
-    part: Weights, files: dict[str, Path], threads: int, streams: int, engine: Engine, precision: Precision, device: str
-) -> Session:
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """A network file ready to be compiled. native: gives it as a torch module, None where there is none.
+
+    side: of a graph that takes squares of one size only; 0: any size. charset: of recognition, else empty.
+    """
+
+    file: Path
+    native: Callable[[], Any] | None
+    side: int = 0
+    charset: tuple[str, ...] = ()
+
+
+def published_graphs(name: str, tasks: Sequence[str]) -> dict[str, Graph]:
+    """The official networks of a reader for "det", "rec" or "cls", fetched where absent."""
+    from zoo import weights
+
+    parts = {task: WEIGHTS[getattr(READERS[name], task)] for task in tasks}
+    files = weights.get_all(parts.values())
+    return {
+        task: Graph(
+            file=files[part.name][part.files[0].name],
+            native=partial(_native, part.name) if part.converter else None,
+            side=part.preprocessing.shape[1] if task == "det" else 0,
+            charset=weights.charset(part) if task == "rec" else (),
+        )
+        for task, part in parts.items()
+    }
+
+
+def _native(name: str) -> nn.Module:
+    from zoo.ocr import networks
+
+    return networks.published(name)
+
+
+def assemble(
+    name: str,
+    graphs: Mapping[str, Graph],
+    settings: ReaderSettings,
+    *,
+    threads: int | None,
+    engine: Engine,
+    precision: Precision,
+    device: str,
+    workers: int,
+) -> Reader:
+    """The reader of the graphs "det", "rec" and, if it is there, "cls"; the arguments are those of `load`."""
     from zoo import runtime
+    from zoo.ocr.pipeline import Reader
+    from zoo.ocr.predict import Detector, DirectionClassifier, Recogniser
 
-    native: Callable[[], Any] | None = None
-    if part.converter:
+    count = threads if threads is not None else runtime.available_threads()
 
-        def native() -> Any:
-            from zoo.ocr import networks
+    def session(task: str) -> Session:
+        return runtime.load(
+            graphs[task].file,
+            engine=engine,
+            threads=count,
+            streams=workers if task == "det" else count,
+            precision=precision,
+            device=device,
+            native=graphs[task].native,
+        )
 
-            return networks.published(part.name)
-
-    return runtime.load(
-        files[part.files[0].name],
-        engine=engine,
-        threads=threads,
-        streams=streams,
-        precision=precision,
-        device=device,
-        native=native,
+    # Compiling a network keeps one processor busy, so they are compiled side by side.
+    with ThreadPoolExecutor(len(graphs)) as pool:
+        sessions = dict(zip(graphs, pool.map(session, graphs), strict=True))
+    return Reader(
+        name=name,
+        detector=Detector(sessions["det"], settings.det, graphs["det"].side),
+        classifier=DirectionClassifier(sessions["cls"], settings.cls) if "cls" in sessions else None,
+        recogniser=Recogniser(sessions["rec"], graphs["rec"].charset, settings.rec),
+        settings=settings,
     )

@@ -1,0 +1,237 @@
+"""One training's folder: the recipe, the machine, the measured values, pictures and checkpoints. No domain, no torch.
+
+recipe.yml, environment.json, metrics.jsonl (one JSON object a line), tensorboard/, pictures/, checkpoints/. Of several
+processes the first one alone writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from zoo import checkpoint
+
+RECIPE, METRICS, ENVIRONMENT = "recipe.yml", "metrics.jsonl", "environment.json"
+
+
+class Run:
+    """An open run folder; `open` gives one. resumed: whether it goes on from what the folder holds."""
+
+    def __init__(self, folder: Path, *, resumed: bool, writes: bool) -> None:
+        self.folder = folder
+        self.resumed = resumed
+        self.writes = writes
+        self._metrics: Any = None
+        self._board: Any = None
+        self._wandb: Any = None
+
+    @classmethod
+    def open(
+        cls, folder: str | Path, recipe: Mapping[str, Any] | BaseModel | None = None, *, resume: bool = False
+    ) -> Run:
+        """A new folder, or with `resume` one that holds a run.
+
+        recipe: what recipe.yml is to say; a resumed run keeps its own beside a changed one. Several processes open
+        it together. Raises ValueError where the folder holds a run and resume is False, and the other way round.
+        """
+        folder = Path(folder)
+        writes = int(os.environ.get("RANK", "0")) == 0
+        error = ""
+        if writes:
+            try:
+                _prepare(folder, recipe, resume)
+            except (ValueError, OSError) as problem:
+                error = str(problem)
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            from zoo import parallel
+
+            parallel.start()
+            error = parallel.from_first(error)
+        if error:
+            raise ValueError(error)
+        return cls(folder, resumed=resume, writes=writes)
+
+    def begin(self, step: int, *, device: str, wandb: bool = False) -> None:
+        """Starts the records after `step`: what a killed process measured past that step is cut off."""
+        if not self.writes:
+            return
+        board = _board_writer()
+        self._wandb = _wandb_run(self.folder) if wandb else None
+        _cut(self.folder / METRICS, step)
+        name = ENVIRONMENT if not self.resumed else f"environment_{step:06d}.json"
+        self.write(name, environment(device))
+        self._metrics = (self.folder / METRICS).open("a", encoding="utf-8")
+        self._board = board(str(self.folder / "tensorboard"), purge_step=step + 1)
+
+    def log(self, kind: str, step: int, epoch: int, values: Mapping[str, float]) -> None:
+        """One line of metrics.jsonl, and the same for TensorBoard. kind: "train" or "evaluate"."""
+        if not self.writes:
+            return
+        assert self._metrics is not None, "begin comes before log"
+        plain = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        line = json.dumps({"kind": kind, "step": step, "epoch": epoch, **plain})
+        try:
+            self._metrics.write(line + "\n")
+            self._metrics.flush()
+        except OSError as error:
+            raise _explained(error, self.folder, METRICS) from error
+        for name, value in values.items():
+            self._board.add_scalar(f"{kind}/{name}", value, step)
+        if self._wandb is not None:
+            self._wandb.log({f"{kind}/{name}": value for name, value in values.items()}, step=step)
+
+    def picture(self, step: int, name: str, picture: np.ndarray) -> None:
+        """pictures/NAME_000123.jpg, of uint8 BGR (H, W, 3)."""
+        if not self.writes:
+            return
+        import cv2
+
+        done, packed = cv2.imencode(".jpg", picture)
+        if not done or picture.dtype != np.uint8:
+            raise ValueError(f"pictures: {name}: came {picture.dtype} {picture.shape}; give uint8 BGR (H, W, 3)")
+        folder = self.folder / "pictures"
+        try:
+            folder.mkdir(exist_ok=True)
+            checkpoint.replace_file(folder / f"{name}_{step:06d}.jpg", packed.tobytes())
+        except OSError as error:
+            raise _explained(error, self.folder, f"pictures/{name}_{step:06d}.jpg") from error
+        if self._board is not None:
+            self._board.add_image(name, picture[..., ::-1].copy(), step, dataformats="HWC")
+
+    def write(self, name: str, data: Any) -> None:
+        """A JSON file in the folder."""
+        if not self.writes:
+            return
+        text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+        try:
+            checkpoint.replace_file(self.folder / name, text.encode())
+        except OSError as error:
+            raise _explained(error, self.folder, name) from error
+
+    def close(self) -> None:
+        """Ends the records; a run may be opened again with resume."""
+        for one in (self._metrics, self._board):
+            if one is not None:
+                one.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+        self._metrics = self._board = self._wandb = None
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Where and how a training runs: command line, revision of the working directory, versions, threads, device."""
+    import torch
+
+    return {
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "git": _revision(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or "cpu",
+        "threads": torch.get_num_threads(),
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
+        "packages": {str(one.metadata["Name"]): one.version for one in metadata.distributions()},
+    }
+
+
+def _revision() -> dict[str, Any] | None:
+    """The git revision of the working directory and whether it was changed since; None outside of git."""
+    try:
+        head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=20)
+        status = subprocess.run(
+            ["git", "status", "--porcelain"], capture_output=True, text=True, check=True, timeout=20
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"revision": head.stdout.strip(), "dirty": bool(status.stdout.strip())}
+
+
+def _prepare(folder: Path, recipe: Mapping[str, Any] | BaseModel | None, resume: bool) -> None:
+    """Makes or checks the folder and writes recipe.yml."""
+    holds = any((folder / name).exists() for name in (RECIPE, METRICS, checkpoint.FOLDER))
+    if resume and not holds:
+        raise ValueError(f"{folder}: holds no run to go on with; start one without --resume")
+    if holds and not resume:
+        raise ValueError(f"{folder}: holds a run already; go on with it by --resume {folder}, or name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint.clean(folder)
+    text = _yaml(recipe if recipe is not None else {})
+    path = folder / RECIPE
+    if path.is_file():
+        before = path.read_bytes()
+        if recipe is None or before == text:
+            return
+        newest = checkpoint.last(folder)
+        step = int(newest.name.partition("_")[2]) if newest is not None else 0
+        checkpoint.replace_file(folder / f"recipe_before_{step:06d}.yml", before)
+    checkpoint.replace_file(path, text)
+
+
+def _yaml(recipe: Mapping[str, Any] | BaseModel) -> bytes:
+    import yaml
+
+    plain = (
+        recipe.model_dump(mode="json") if isinstance(recipe, BaseModel) else json.loads(json.dumps(recipe, default=str))
+    )
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).encode()
+
+
+def _cut(path: Path, step: int) -> None:
+    """Keeps the lines up to a step; a last line that was not finished goes as well."""
+    if not path.is_file():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            past = json.loads(line)["step"] > step
+        except json.JSONDecodeError:
+            past = True
+        if not past and line.endswith("\n"):
+            kept.append(line)
+    checkpoint.replace_file(path, "".join(kept).encode())
+
+
+def _explained(error: OSError, folder: Path, name: str) -> OSError:
+    """A full disk in words; any other error as it is."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return error
+    newest = checkpoint.last(folder)
+    kept = newest.name if newest is not None else "no checkpoint yet"
+    return checkpoint.DiskFull(
+        errno.ENOSPC,
+        f"the disk is full: {name} was not written. Nothing is lost, there is: {kept}. "
+        f"Free some space, then go on with: python tools/train.py --resume {folder}",
+    )
+
+
+def _board_writer() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ValueError(
+            "training writes for TensorBoard, which is not installed: pip install 'ppzoo[train]'"
+        ) from None
+    return SummaryWriter
+
+
+def _wandb_run(folder: Path) -> Any:
+    try:
+        import wandb
+    except ImportError:
+        raise ValueError("wandb=true and wandb is not installed: pip install wandb, or leave it out") from None
+    # The folder's name is the id, so that a resumed run goes on in the same chart.
+    return wandb.init(project="zoo", name=folder.name, id=folder.name, dir=str(folder), resume="allow")
