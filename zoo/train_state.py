@@ -109,7 +109,7 @@ class State:
         whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
         # The optimiser first: torch makes its empty state by a step, and the weights must not feel that one.
         set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"], options=whole)
-        weights: dict[str, Any] = dict(load_file(folder / "model.safetensors"))
+        weights: dict[str, Any] = dict(load_file(folder / "model.safetensors"))  # type: ignore[arg-type]  # a dict of tensors is one of its values
         set_model_state_dict(self.model, weights, options=whole)
         self.schedule.load_state_dict(state["schedule"])
         if self.scaler.is_enabled():
