@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -109,7 +110,7 @@ class State:
         whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
         # The optimiser first: torch makes its empty state by a step, and the weights must not feel that one.
         set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"], options=whole)
-        weights: dict[str, Any] = dict(load_file(folder / "model.safetensors"))  # type: ignore[arg-type]  # a dict of tensors is one of its values
+        weights: dict[str, Any] = dict(load_file(folder / "model.safetensors"))
         set_model_state_dict(self.model, weights, options=whole)
         self.schedule.load_state_dict(state["schedule"])
         if self.scaler.is_enabled():
