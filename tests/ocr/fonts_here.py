@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
-from zoo.ocr import fonts
-from zoo.ocr.synth_ink import Face
+from zoo.ocr.synth_ink import faces
 
 CHINESE = "宏斑默永和九年，。"
 
 
-@cache
 def chinese_font() -> str:
-    """The path of a font with Chinese; the test is skipped where this machine has none."""
-    for path in fonts.candidates():
-        if path is not None and Face(str(path)).covers(CHINESE):
-            return str(path)
+    """A font with Chinese, as the settings take it; the test is skipped where this machine has none."""
+    for face in faces(()):
+        if face.path is not None and face.covers(CHINESE):
+            return f"{face.path}#{face.number}"
     pytest.skip("no font with Chinese here: name one in ZOO_FONT, or pip install noto-cjk-sans-otc")

@@ -11,6 +11,7 @@ import numpy as np
 from zoo.ocr import fonts
 from zoo.ocr.synth_text import is_wide, words
 
+COLLECTION = 64  # faces of a file that are looked at
 SAMPLE = 24  # pixels at which a font is tried for a character
 LEAST_BAND = 0.5  # of the font's size: a line of dots or dashes is taken to be at least this high
 UNUSUAL = ("math", "emoji", "symbol", "icon", "braille", "awesome")  # in the name of a font that is no text face
@@ -66,7 +67,7 @@ def faces(names: tuple[str, ...]) -> tuple[Face, ...]:
     if not names:
         found = [None if path is None else str(path) for path in fonts.candidates()]
         usual = [path for path in found if path is None or not any(w in Path(path).name.lower() for w in UNUSUAL)]
-        return tuple(Face(path) for path in usual if path is None or _is_font(Face(path)))
+        return tuple(_simplified(Face(path)) for path in usual if path is None or _is_font(Face(path)))
     result: list[Face] = []
     for name in names:
         result += _faces_of(name)
@@ -90,6 +91,22 @@ def _faces_of(name: str) -> list[Face]:
     for one in inside:
         Face(str(one)).at(SAMPLE)
     return [Face(str(one)) for one in inside]
+
+
+def _simplified(face: Face) -> Face:
+    """Of a collection for Chinese, Japanese and Korean the face with the forms of simplified Chinese, else the first.
+
+    The first of Noto's is the Japanese one, in which a common character such as U+95E8 looks like another.
+    """
+    if face.path is None or Path(face.path).suffix.lower() not in (".ttc", ".otc"):
+        return face
+    for number in range(COLLECTION):
+        one = Face(face.path, number)
+        if not _is_font(one):
+            break
+        if " SC" in str(one.at(SAMPLE).getname()[0]):
+            return one
+    return face
 
 
 def _is_font(face: Face) -> bool:
@@ -143,8 +160,8 @@ def draw_across(text: str, face: Face, size: int, bold: int = 0) -> Drawn:
     for word in words(text):
         start = origin[0] + font.getlength(text[: word.start])
         w_left, _, w_right, _ = font.getbbox(text[word.start : word.end], stroke_width=bold)
-        edges = np.clip((start + w_left, start + w_right), box[0], box[2])
-        parts.append((text[word.start : word.end], (float(edges[0]), box[1], float(edges[1]), box[3])))
+        edges = _ink_between(alpha, *np.clip((start + w_left, start + w_right), box[0], box[2]))
+        parts.append((text[word.start : word.end], (edges[0], box[1], edges[1], box[3])))
     return Drawn(text, alpha, box, tuple(parts), face, size)
 
 
@@ -177,6 +194,15 @@ def ink_box(alpha: np.ndarray) -> tuple[float, float, float, float]:
     if not len(rows):
         return 0.0, 0.0, float(alpha.shape[1]), float(alpha.shape[0])
     return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
+
+
+def _ink_between(alpha: np.ndarray, left: float, right: float) -> tuple[float, float]:
+    """The part of a span of columns that has ink: Pillow counts a glyph's bearing to its bounds. All of it without."""
+    first, last = int(np.floor(left)), int(np.ceil(right))
+    columns = np.flatnonzero((alpha[:, first:last] > 25).any(axis=0))
+    if not len(columns):
+        return float(left), float(right)
+    return max(float(left), float(first + columns[0])), min(float(right), float(first + columns[-1] + 1))
 
 
 def _grown(box: tuple[float, float, float, float], size: int) -> tuple[float, float, float, float]:
