@@ -11,7 +11,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -24,6 +25,20 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 class DiskFull(OSError):
     """There was no room for a checkpoint or a line of the log; what was written before is all there."""
+
+    def __init__(self, what: str, run: Path) -> None:
+        """what: was not written. run: the folder."""
+        found = [path.name for path in _complete(run)]
+        kept = f"{len(found)} checkpoint(s), the newest is {found[-1]}" if found else "no checkpoint yet"
+        free = shutil.disk_usage(run).free / 2**20
+        self._text = (
+            f"the disk is full ({free:.1f} MiB free): {what} was not written. Nothing is lost, there are {kept}. "
+            f"Free some space, then go on with: python tools/train.py --resume {run}"
+        )
+        super().__init__(errno.ENOSPC, self._text)
+
+    def __str__(self) -> str:
+        return self._text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,23 +84,23 @@ def read_progress(checkpoint: Path) -> dict[str, Any]:
 def write(run: Path, contents: Contents, *, keep: int) -> Path:
     """Writes a checkpoint, moves the pointers, and removes what is neither among the last `keep` nor the best.
 
-    Raises DiskFull, with everything as it was before.
+    Raises DiskFull; what was there before is still there.
     """
     folder = run / FOLDER
     final = folder / _name(contents.step)
     draft = folder / f".{final.name}.draft"
-    try:
+    with room_for(final.name, run):
         folder.mkdir(parents=True, exist_ok=True)
         if final not in _complete(run):
-            _write_folder(draft, contents)
+            try:
+                _write_folder(draft, contents)
+            except OSError:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
             os.replace(draft, final)
             _sync_folder(folder)
+    with room_for("last.json", run):
         _point(run)
-    except OSError as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        if error.errno in _FULL:
-            raise _full(run, final) from error
-        raise
     _remove_old(run, keep)
     return final
 
@@ -114,6 +129,17 @@ def replace_file(path: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+@contextmanager
+def room_for(what: str, run: Path) -> Iterator[None]:
+    """Turns the error of a full disk into DiskFull; what: is being written. Any other error passes as it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DiskFull(what, run) from error
+        raise
 
 
 def _complete(run: Path) -> list[Path]:
@@ -185,13 +211,3 @@ def _remove_old(run: Path, keep: int) -> None:
             gone = path.with_name(f".{path.name}.gone")
             os.replace(path, gone)
             shutil.rmtree(gone)
-
-
-def _full(run: Path, final: Path) -> DiskFull:
-    kept = ", ".join(path.name for path in _complete(run)) or "no checkpoint yet"
-    free = shutil.disk_usage(run).free / 2**20
-    return DiskFull(
-        errno.ENOSPC,
-        f"the disk is full ({free:.0f} MiB free): {final.name} was not written. Nothing is lost, there are: {kept}. "
-        f"Free some space, then go on with: python tools/train.py --resume {run}",
-    )

@@ -7,15 +7,29 @@ import sys
 import typer
 
 from zoo import __version__
+from zoo.ocr import augment_cli, data_cli
 from zoo.ocr import cli as ocr_cli
 from zoo.ocr.weights import WEIGHTS
 from zoo.weights import cli as weights_cli
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="The zoo.")
-app.command("ocr", help="Read the text of pictures, folders and documents.")(ocr_cli.ocr)
+ocr_app = typer.Typer(cls=ocr_cli.ReadByDefault, help="Read the text of pictures, folders and documents; label DIR.")
+ocr_app.command("read")(ocr_cli.ocr)
+ocr_app.command("label")(ocr_cli.label)
+app.add_typer(ocr_app, name="ocr")
 app.add_typer(weights_cli.make(WEIGHTS), name="weights")
 config_app = typer.Typer(no_args_is_help=True, help="Recipes.")
 app.add_typer(config_app, name="config")
+
+data_app = typer.Typer(no_args_is_help=True, help="Labels and training data.")
+app.add_typer(data_app, name="data")
+check_app = typer.Typer(no_args_is_help=True, help="Check labels: what is bad and where, and a cleaned list.")
+check_app.command("ocr")(data_cli.check)
+data_app.add_typer(check_app, name="check")
+convert_app = typer.Typer(no_args_is_help=True, help="Write labels in another format.")
+convert_app.command("ocr")(data_cli.convert)
+data_app.add_typer(convert_app, name="convert")
+data_app.command("synth")(augment_cli.synth)
 
 
 @config_app.command("schema")

@@ -16,12 +16,17 @@ import torch
 class NotFinite(RuntimeError):
     """A loss or the gradient became NaN or infinite."""
 
-    def __init__(self, step: int, terms: Mapping[str, float], norm: float, lr: float, file: str) -> None:
+    def __init__(
+        self, step: int, terms: Mapping[str, float], norm: float, lr: float, file: str, *, skipped: int = 0
+    ) -> None:
+        """terms: every loss. file: where the samples are named. skipped: steps in a row that fp16 could not make."""
         self.step, self.terms, self.norm, self.lr = step, dict(terms), norm, lr
         shown = ", ".join(f"{name} {value:g}" for name, value in terms.items())
+        what = f"{skipped} steps in a row overflowed in fp16" if skipped else "not finite"
+        advice = "take precision bf16 or fp32" if skipped else "lower optimizer.lr, set clip_norm, lengthen the warm-up"
         super().__init__(
-            f"step {step}: not finite: {shown}; gradient norm {norm:g}; lr {lr:g}. The samples are named in {file}. "
-            "Look at them, or lower optimizer.lr, set clip_norm, lengthen the warm-up, take precision fp32"
+            f"step {step}: {what}: {shown}; gradient norm {norm:g}; lr {lr:g}. "
+            f"The samples are named in {file}: look at them, or {advice}"
         )
 
 

@@ -159,9 +159,8 @@ class RunningMean:
     def load(self, values: Mapping[str, Tensor], updates: int) -> None:
         """Takes over what `full` gave, in whatever way the weights are spread now."""
         if set(values) != set(self.tensors):
-            raise ValueError(
-                f"running mean: other tensors than the model's: {sorted(set(values) ^ set(self.tensors))[:5]}"
-            )
+            odd = sorted(set(values) ^ set(self.tensors))
+            raise ValueError(f"running mean: the checkpoint and the model do not both have {', '.join(odd[:5])}")
         for name, mean in self.tensors.items():
             value = values[name].to(mean.device)
             if isinstance(mean, DTensor):

@@ -6,7 +6,6 @@ processes the first one alone writes.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from zoo import checkpoint
+from zoo import checkpoint, images
 
 RECIPE, METRICS, ENVIRONMENT = "recipe.yml", "metrics.jsonl", "environment.json"
 
@@ -82,13 +81,11 @@ class Run:
         assert self._metrics is not None, "begin comes before log"
         plain = {name: value if math.isfinite(value) else None for name, value in values.items()}
         line = json.dumps({"kind": kind, "step": step, "epoch": epoch, **plain})
-        try:
+        with checkpoint.room_for(METRICS, self.folder):
             self._metrics.write(line + "\n")
             self._metrics.flush()
-        except OSError as error:
-            raise _explained(error, self.folder, METRICS) from error
-        for name, value in values.items():
-            self._board.add_scalar(f"{kind}/{name}", value, step)
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, step)
         if self._wandb is not None:
             self._wandb.log({f"{kind}/{name}": value for name, value in values.items()}, step=step)
 
@@ -96,17 +93,12 @@ class Run:
         """pictures/NAME_000123.jpg, of uint8 BGR (H, W, 3)."""
         if not self.writes:
             return
-        import cv2
-
-        done, packed = cv2.imencode(".jpg", picture)
-        if not done or picture.dtype != np.uint8:
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
             raise ValueError(f"pictures: {name}: came {picture.dtype} {picture.shape}; give uint8 BGR (H, W, 3)")
-        folder = self.folder / "pictures"
-        try:
+        folder, file = self.folder / "pictures", f"{name}_{step:06d}.jpg"
+        with checkpoint.room_for(file, self.folder):
             folder.mkdir(exist_ok=True)
-            checkpoint.replace_file(folder / f"{name}_{step:06d}.jpg", packed.tobytes())
-        except OSError as error:
-            raise _explained(error, self.folder, f"pictures/{name}_{step:06d}.jpg") from error
+            checkpoint.replace_file(folder / file, images.encode(picture))
         if self._board is not None:
             self._board.add_image(name, picture[..., ::-1].copy(), step, dataformats="HWC")
 
@@ -115,19 +107,19 @@ class Run:
         if not self.writes:
             return
         text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-        try:
+        with checkpoint.room_for(name, self.folder):
             checkpoint.replace_file(self.folder / name, text.encode())
-        except OSError as error:
-            raise _explained(error, self.folder, name) from error
 
     def close(self) -> None:
         """Ends the records; a run may be opened again with resume."""
-        for one in (self._metrics, self._board):
-            if one is not None:
-                one.close()
+        records, self._metrics, self._board = (self._metrics, self._board), None, None
         if self._wandb is not None:
             self._wandb.finish()
-        self._metrics = self._board = self._wandb = None
+            self._wandb = None
+        for one in records:
+            with checkpoint.room_for("the end of the log", self.folder):
+                if one is not None:
+                    one.close()
 
 
 def environment(device: str) -> dict[str, Any]:
@@ -203,19 +195,6 @@ def _cut(path: Path, step: int) -> None:
         if not past and line.endswith("\n"):
             kept.append(line)
     checkpoint.replace_file(path, "".join(kept).encode())
-
-
-def _explained(error: OSError, folder: Path, name: str) -> OSError:
-    """A full disk in words; any other error as it is."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-        return error
-    newest = checkpoint.last(folder)
-    kept = newest.name if newest is not None else "no checkpoint yet"
-    return checkpoint.DiskFull(
-        errno.ENOSPC,
-        f"the disk is full: {name} was not written. Nothing is lost, there is: {kept}. "
-        f"Free some space, then go on with: python tools/train.py --resume {folder}",
-    )
 
 
 def _board_writer() -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,33 @@ def make_scaler(settings: Train, device: torch.device) -> torch.amp.GradScaler:
         backoff_factor=given.backoff_factor,
         enabled=settings.precision == "fp16",
     )
+
+
+class Means:
+    """The mean of each loss term over the steps since the last log; kept on the device, so adding waits for nothing."""
+
+    def __init__(self, sums: Mapping[str, float], count: int) -> None:
+        """Goes on from what `sums()` and `count` were."""
+        self._sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in sums.items()}
+        self.count = count
+
+    def add(self, terms: Mapping[str, Tensor]) -> None:
+        """The terms of one step."""
+        for name, value in terms.items():
+            before = self._sums.get(name)
+            self._sums[name] = value.double() if before is None else before.to(value.device) + value.double()
+        self.count += 1
+
+    def sums(self) -> dict[str, float]:
+        """Of this process, by term."""
+        return {name: value.item() for name, value in self._sums.items()}
+
+    def take(self, device: torch.device) -> dict[str, float]:
+        """The means over steps and processes; begins anew."""
+        means = parallel.mean([value / self.count for value in self.sums().values()], device)
+        named = dict(zip(self._sums, means, strict=True))
+        self._sums, self.count = {}, 0
+        return named
 
 
 class Stepper:

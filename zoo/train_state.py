@@ -39,8 +39,9 @@ class Best:
 class Progress:
     """How far a training has come. step: optimiser steps; epoch: complete ones; batch: batches of the one begun.
 
-    bar: what an evaluation must pass to count for early stopping; worse: evaluations in a row that did not. sums:
-    of the loss terms over `summed` steps since the last log. overflows: steps that fp16 skipped, `in_row` just now.
+    bar: what an evaluation must pass to count for early stopping; worse: evaluations in a row that did not; early:
+    that has ended the training. sums: of the loss terms over `summed` steps since the last log. overflows: steps that
+    fp16 skipped; in_row: those just now, without a good one between.
     """
 
     step: int = 0
@@ -54,7 +55,7 @@ class Progress:
     summed: int = 0
     overflows: int = 0
     in_row: int = 0
-    stopped: str = ""
+    early: bool = False
 
 
 @dataclass
@@ -108,11 +109,15 @@ class State:
         best = Best(**held.pop("best")) if held["best"] is not None else held.pop("best")
         state = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
         whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
-        # The optimiser first: torch makes its empty state by a step, and the weights must not feel that one.
-        set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"], options=whole)
+        # The optimiser first: torch makes its empty state by a step, and the weights must not feel that one. SGD
+        # without momentum has no state, which torch refuses to load.
+        if state["optimizer"]["state"]:
+            set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"], options=whole)
         weights: dict[str, Any] = dict(load_file(folder / "model.safetensors"))
         set_model_state_dict(self.model, weights, options=whole)
         self.schedule.load_state_dict(state["schedule"])
+        for group, rate in zip(self.optimizer.param_groups, self.schedule.get_last_lr(), strict=True):
+            group["lr"] = rate
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(state["scaler"])
         self._load_ema(folder, state["ema_updates"])

@@ -12,10 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from zoo.ocr.pipeline import Reader
     from zoo.ocr.recipe import Recipe
+
+
+class ReadByDefault(TyperGroup):
+    """`zoo ocr PATH` is `zoo ocr read PATH`; a path that is named like a command is given as ./label."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args and args[0] in self.commands else ["read", *args])
 
 
 class Format(str, Enum):
@@ -46,7 +54,7 @@ def ocr(
     config: Path = typer.Option(None, help="A YAML recipe; `zoo config schema` describes it."),
     override: list[str] = typer.Option([], "-o", help="key=value for the recipe, such as settings.det.box_thresh=0.5."),
 ) -> None:
-    """Read the text of pictures and documents."""
+    """Read the text of pictures, folders and documents; `zoo ocr label DIR` labels a folder for training instead."""
     given = {
         "model": model, "lang": lang, "pages": pages, "dpi": dpi, "settings.words": words, "device": device,
         "engine": engine, "precision": precision, "threads": threads, "workers": workers,
@@ -60,6 +68,42 @@ def ocr(
     from zoo.ocr.job import Job
 
     raise typer.Exit(Job(reader=reader, recipe=recipe, kind=format.value, out=out, draw=draw).run(sources))
+
+
+def label(
+    folder: Path = typer.Argument(..., help="A folder of pictures; Label.txt and its companions are written into it."),
+    crops: bool = typer.Option(False, "--crops", help="Also cut every labelled line out: crop_img and rec_gt.txt."),
+    confirmed: bool = typer.Option(False, "--confirmed", help="Mark the labels as seen by a person."),
+    model: str = typer.Option(None, help="A reader, such as ppocrv4_mobile (the default) or ppocrv5_mobile."),
+    lang: str = typer.Option(None, help="ch (Chinese and English), en, japan or chinese_cht."),
+    device: str = typer.Option(None, help="cpu; gpu or cuda where there is one."),
+    engine: str = typer.Option(None, help="auto, openvino, onnxruntime or torch."),
+    precision: str = typer.Option(None, help="f32, or fast: the CPU may choose bf16."),
+    threads: int = typer.Option(None, help="Processor threads, default all."),
+    config: Path = typer.Option(None, help="A YAML recipe; `zoo config schema` describes it."),
+    override: list[str] = typer.Option([], "-o", help="key=value for the recipe, such as settings.det.box_thresh=0.5."),
+) -> None:
+    """Label a folder with what is read, for PPOCRLabel to correct; pictures that have labels keep them."""
+    from zoo.ocr import prelabel
+
+    given = {
+        "model": model, "lang": lang, "device": device, "engine": engine, "precision": precision, "threads": threads,
+    }  # fmt: skip
+    with _usage():
+        if not folder.is_dir():
+            raise ValueError(f"{folder}: is no folder; give the folder of the pictures")
+        recipe = _recipe(config, override, given)
+    with _usage(code=1):
+        done = prelabel.prelabel(folder, _reader(recipe), confirmed=confirmed)
+        typer.echo(f"{done.new} labelled, {done.before} had labels before: {folder / prelabel.LABELS}", err=True)
+        skipped = list(done.skipped)
+        if crops:
+            cuts = prelabel.crops(folder)
+            typer.echo(f"{cuts.new} lines cut out: {folder / prelabel.CROP_LABELS}", err=True)
+            skipped += cuts.skipped
+    for message in skipped:
+        typer.echo(f"  left out: {message}", err=True)
+    raise typer.Exit(1 if skipped else 0)
 
 
 @contextmanager

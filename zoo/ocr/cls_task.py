@@ -5,9 +5,9 @@ Shapes: N lines of 3 x 48 x 192 pixels. Source: PaddleOCR `configs/cls/cls_mv3.y
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,16 +17,12 @@ from torch.nn import functional as F
 from zoo import parallel
 from zoo.ocr.augment_line import LineAugment, augment_line, fit_line
 from zoo.ocr.eager import EagerSession
-from zoo.ocr.loader import Draw, Epoch, Loader, Made, Samples, Work, good_items, random_of, usable
+from zoo.ocr.evaluation import Labels, Samples, direction_of, direction_rates, score_directions, turned
+from zoo.ocr.loader import Draw, Epoch, Loader, Made, Work, good_items, random_of
 from zoo.ocr.predict import DirectionClassifier
-from zoo.ocr.report import WorstLine, WorstLines, sheet
-from zoo.ocr.samples import BadSample, LineSample
+from zoo.ocr.report import WorstLines, sheet
+from zoo.ocr.samples import LineSample
 from zoo.ocr.settings import ClsSettings
-
-# given: a label says "0" or "180". turned: every line is upright, and half of them are turned here.
-Labels = Literal["given", "turned"]
-NAMES = ("0", "180")
-_EVALUATED_AT_ONCE = 64
 
 
 class DirectionBatch(NamedTuple):
@@ -35,18 +31,6 @@ class DirectionBatch(NamedTuple):
     images: Tensor
     directions: Tensor
     names: tuple[str, ...]
-
-
-def turned(sample: LineSample) -> LineSample:
-    """The line on its head."""
-    return replace(sample, image=np.ascontiguousarray(sample.image[::-1, ::-1]))
-
-
-def direction_of(sample: LineSample) -> int:
-    """The class that a label gives. Raises BadSample for another text."""
-    if sample.text not in NAMES:
-        raise BadSample(f"{sample.name}: is labelled {sample.text!r}; give 0 or 180, or cls.labels=turned")
-    return NAMES.index(sample.text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,25 +91,14 @@ class ClsTask:
         if not count:
             return {}
         classifier = DirectionClassifier(EagerSession(model, lambda scores: scores.softmax(dim=1)), self.settings)
-        right, worst = [], WorstLines()
-        mine = list(parallel.shard(count, parallel.data_rank(), parallel.data_world()))
-        for start in range(0, len(mine), _EVALUATED_AT_ONCE):
-            lines = [line for _, line in usable(self.evaluation, mine[start : start + _EVALUATED_AT_ONCE])]
-            cases = [(line, direction_of(line)) for line in lines] if self.labels == "given" else _both_ways(lines)
-            for (line, wanted), got in zip(cases, classifier([line.image for line, _ in cases]), strict=True):
-                right.append(wanted == got)
-                worst.add(WorstLine(float(wanted != got), line.name, NAMES[wanted], NAMES[got], 0.0, line.image))
+        share, worst = parallel.shard(count, parallel.data_rank(), parallel.data_world()), WorstLines()
+        right = score_directions(classifier, self.evaluation, share, worst, self.labels)
         if self.report is not None:
             worst.write(self.report, None, f"rank {parallel.rank()}" if parallel.world() > 1 else "")
-        everyone = parallel.gather(right)
-        return {"accuracy": sum(everyone) / max(1, len(everyone))}
+        return direction_rates(parallel.gather(right))
 
     def pictures(self, model: nn.Module, batch: DirectionBatch) -> dict[str, np.ndarray]:
         """The first twelve lines of a batch."""
         shown = batch.images[:12].float().cpu().numpy().transpose(0, 2, 3, 1)
         plain = np.clip(np.rint((shown + 1) * 127.5), 0, 255).astype(np.uint8)
         return {"inputs": sheet(list(plain), columns=3)}
-
-
-def _both_ways(lines: list[LineSample]) -> list[tuple[LineSample, int]]:
-    return [case for line in lines for case in ((line, 0), (turned(line), 1))]

@@ -20,8 +20,9 @@ from zoo.ocr.augment_page import PageAugment, augment_page
 from zoo.ocr.db import DetectionOutput
 from zoo.ocr.det_losses import DBLossSettings, DetectionTargets, cml_losses, db_losses
 from zoo.ocr.eager import EagerSession
-from zoo.ocr.loader import Draw, Epoch, Loader, Made, Samples, Work, good_items, in_batches, mixed, random_of, usable
-from zoo.ocr.metrics import Counts, match_regions
+from zoo.ocr.evaluation import Samples, page_rates, score_pages
+from zoo.ocr.loader import Draw, Epoch, Loader, Made, Work, good_items, in_batches, mixed, random_of
+from zoo.ocr.metrics import Counts
 from zoo.ocr.predict import Detector
 from zoo.ocr.report import WorstPages, draw_page
 from zoo.ocr.samples import BadSample, PageSample
@@ -168,17 +169,11 @@ class DetTask:
         if not count:
             return {}
         detector = Detector(EagerSession(model, lambda output: output.shrink), self.settings)
-        mine, worst = Counts(), WorstPages()
-        share = parallel.shard(count, parallel.data_rank(), parallel.data_world())
-        for _, sample in usable(self.evaluation, share):
-            quads = list(detector(sample.image).quads_xy)
-            matches = match_regions(sample.polygons_xy, list(sample.ignored), quads)
-            mine += matches.counts
-            worst.add(sample, quads, matches)
-        total = sum(parallel.gather([mine]), Counts())
+        share, worst = parallel.shard(count, parallel.data_rank(), parallel.data_world()), WorstPages()
+        mine = score_pages(detector, self.evaluation, share, worst)
         if self.report is not None:
             worst.write(self.report, f"rank {parallel.rank()}" if parallel.world() > 1 else "")
-        return {"hmean": total.hmean, "precision": total.precision, "recall": total.recall}
+        return page_rates(sum(parallel.gather([mine]), Counts()))
 
     def pictures(self, model: nn.Module, batch: PageBatch) -> dict[str, np.ndarray]:
         """The first four pictures of a batch with the wanted and the given shrink maps in colour."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+
+from zoo import parallel
 
 
 class EagerSession:
@@ -18,20 +19,20 @@ class EagerSession:
 
     def __init__(self, network: nn.Module, first: Callable[[Any], Tensor]) -> None:
         # Its wrapper would wait for the other processes, which have another number of pictures.
-        inner = network.module if isinstance(network, DistributedDataParallel) else network
-        assert isinstance(inner, nn.Module)
+        inner = parallel.plain(network)
         self._network, self._first = inner, first
         self._device = next(inner.parameters()).device
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        was_training = self._network.training
+        learning = [module for module in self._network.modules() if module.training]
         self._network.eval()
         try:
             # Not inference_mode: its tensors may not meet autograd again, and a network may keep some.
             with torch.no_grad():
                 output = self._first(self._network(torch.from_numpy(x).to(self._device)))
         finally:
-            self._network.train(was_training)
+            for module in learning:  # one by one: some may be held in eval mode
+                module.training = True
         return output.float().cpu().numpy()
 
     def map(self, inputs: Iterable[np.ndarray], keep: Callable[[np.ndarray], Any] = np.array) -> list[Any]:

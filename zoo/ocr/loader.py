@@ -6,27 +6,20 @@ A bad sample is replaced by the next good one, counted, and named once; where th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from zoo.ocr.evaluation import Samples
 from zoo.ocr.samples import BadSample
 
-Sample = TypeVar("Sample", covariant=True)
+Sample = TypeVar("Sample")
 Item = TypeVar("Item")
 MOST_BAD = 1000  # samples in a row, after which a set counts as bad as a whole
-
-
-class Samples(Protocol[Sample]):
-    """Labelled pages or lines by index; `[i]` raises BadSample for one that cannot be used."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Sample: ...
 
 
 class Draw(NamedTuple):
@@ -119,17 +112,6 @@ def good_items(
     return items, bad
 
 
-def usable(samples: Samples[Sample], indices: Iterable[int]) -> Iterator[tuple[int, Sample]]:
-    """The good ones of the samples asked for, one by one, each with its index; a warning for each bad one."""
-    for index in indices:
-        try:
-            sample = samples[index]
-        except BadSample as error:
-            warnings.warn(f"not evaluated: {error}", stacklevel=2)
-            continue
-        yield index, sample
-
-
 class _Made(Dataset[Made]):
     """A batch for each `Work` that it is asked for."""
 
@@ -210,48 +192,3 @@ class Loader(Generic[Item]):
             if message not in self.bad:
                 self.bad[message] = None
                 warnings.warn(f"left out, {len(self.bad)} so far: {message}", stacklevel=2)
-
-
-@dataclass(frozen=True)
-class Joined(Generic[Sample]):
-    """Several sources as one; indices count through them one after another."""
-
-    sources: tuple[Samples[Sample], ...]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Samples of each source."""
-        return [len(source) for source in self.sources]
-
-    def __len__(self) -> int:
-        return sum(self.sizes)
-
-    def __getitem__(self, index: int) -> Sample:
-        for source in self.sources:
-            if index < len(source):
-                return source[index]
-            index -= len(source)
-        raise IndexError(index)
-
-
-class Cached(Generic[Item]):
-    """A small set decoded once and kept in memory; a bad sample is kept as its error."""
-
-    def __init__(self, samples: Samples[Item]) -> None:
-        self.items = [_or_error(samples, index) for index in range(len(samples))]
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, index: int) -> Item:
-        item = self.items[index]
-        if isinstance(item, BadSample):
-            raise item
-        return item
-
-
-def _or_error(samples: Samples[Item], index: int) -> Item | BadSample:
-    try:
-        return samples[index]
-    except BadSample as error:
-        return error

@@ -127,17 +127,7 @@ class TextCounts:
     confusions: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __add__(self, other: TextCounts) -> TextCounts:
-        return TextCounts(
-            lines=self.lines + other.lines,
-            exact=self.exact + other.exact,
-            dense=self.dense + other.dense,
-            alphanumeric=self.alphanumeric + other.alphanumeric,
-            edits=self.edits + other.edits,
-            characters=self.characters + other.characters,
-            distance=self.distance + other.distance,
-            lengths=self.lengths + other.lengths,
-            confusions=self.confusions + other.confusions,
-        )
+        return add_up((self, other))
 
     def rates(self) -> dict[str, float]:
         """exact, exact_dense, exact_alphanumeric (shares of lines), ned (1 - mean normalised distance), cer.
@@ -184,15 +174,14 @@ def count_text(truth: str, read: str) -> TextCounts:
     )
 
 
-def count_texts(pairs: Iterable[tuple[str, str]]) -> TextCounts:
-    """The tally of lines given as (label, read)."""
+def add_up(tallies: Iterable[TextCounts]) -> TextCounts:
+    """The sum of many tallies; as `+`, which would copy both tables for each line."""
     lengths: Counter[tuple[int, bool]] = Counter()
     confusions: Counter[tuple[str, str]] = Counter()
     lines = exact = without = letters = edits = characters = 0
     distance = 0.0
-    # Added up here rather than by `+`, which would copy both tables for each line.
-    for one in (count_text(truth, read) for truth, read in pairs):
-        lines, exact, without = lines + 1, exact + one.exact, without + one.dense
+    for one in tallies:
+        lines, exact, without = lines + one.lines, exact + one.exact, without + one.dense
         letters, edits, characters = letters + one.alphanumeric, edits + one.edits, characters + one.characters
         distance += one.distance
         lengths.update(one.lengths)

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from zoo import parallel
 from zoo.ocr.augment_line import LineAugment, augment_line, bucket_batches, concat_lines, fit_line
 from zoo.ocr.eager import EagerSession
+from zoo.ocr.evaluation import Samples, score_lines
 from zoo.ocr.guide import GuideTargets
-from zoo.ocr.loader import Draw, Epoch, Loader, Made, Samples, Work, good_items, in_batches, mixed, random_of, usable
-from zoo.ocr.metrics import TextCounts, count_text, count_texts
+from zoo.ocr.loader import Draw, Epoch, Loader, Made, Work, good_items, in_batches, mixed, random_of
+from zoo.ocr.metrics import add_up
 from zoo.ocr.predict import LINE_STRIDE, Recogniser
 from zoo.ocr.rec import RecognitionOutput
 from zoo.ocr.rec_distill import teacher_losses
@@ -33,12 +34,11 @@ from zoo.ocr.rec_losses import (
     sar_loss,
 )
 from zoo.ocr.rec_targets import Encoder
-from zoo.ocr.report import WorstLine, WorstLines, sheet
+from zoo.ocr.report import WorstLines, sheet
 from zoo.ocr.samples import BadSample, LineSample
 from zoo.ocr.settings import RecSettings
 
 GUIDE_LOSSES: dict[str | None, GuideLoss] = {"sar": sar_loss, "nrtr": nrtr_loss, None: nrtr_loss}
-_EVALUATED_AT_ONCE = 64  # lines cut up and read together
 
 
 class LineBatch(NamedTuple):
@@ -128,23 +128,25 @@ def plan_lines(
     batch: int,
     scales: Sequence[tuple[int, int]],
     seed: int,
+    shapes: np.ndarray | None = None,
 ) -> Callable[[int], list[Work]]:
     """A function from the epoch to this process's batches.
 
     scales: (width, height) in pixels; with several, each batch has one of them and as many lines as keep the number of
-    pixels, `batch` lines at the first, as PaddleOCR's MultiScaleSampler.
+    pixels, `batch` lines at the first, as PaddleOCR's MultiScaleSampler. shapes: width over height of every line, for
+    batches of similar lines that are no wider than their longest; None fits every line into the scale.
     """
 
     def plan(epoch: int) -> list[Work]:
         draws = mixed(sizes, ratios, seed=seed, epoch=epoch)
         rank, world = parallel.data_rank(), parallel.data_world()
-        if len(scales) == 1:
+        if len(scales) == 1 and shapes is None:
             width, height = scales[0]
             return in_batches(draws, batch, epoch=epoch, size=(height, width), rank=rank, world=world)
-        # All lines are fitted into the scale's own ratio, so none is grouped by its own.
-        ratio = np.full(len(draws), scales[0][0] / scales[0][1])
+        widest = max(width / height for width, height in scales)
+        own = np.full(len(draws), widest) if shapes is None else shapes[[draw.index for draw in draws]]
         buckets = bucket_batches(
-            ratio, scales=tuple(scales), first_batch=batch, seed=seed, epoch=epoch, rank=rank, world=world
+            own, scales=tuple(scales), first_batch=batch, seed=seed, epoch=epoch, rank=rank, world=world
         )
         works = [Work(epoch, tuple(draws[i] for i in part), height, width) for height, width, part in buckets]
         if not works:
@@ -152,6 +154,18 @@ def plan_lines(
         return works
 
     return plan
+
+
+def shapes_of(samples: Samples[LineSample]) -> np.ndarray:
+    """float [lines], width over height; every picture is read once for it. A bad one counts as a square."""
+    shapes = np.ones(len(samples))
+    for index in range(len(samples)):
+        try:
+            height, width = samples[index].image.shape[:2]
+        except BadSample:  # its own turn reports it
+            continue
+        shapes[index] = width / height
+    return shapes
 
 
 def _exact(output: RecognitionOutput) -> RecognitionOutput:
@@ -227,19 +241,11 @@ class RecTask:
         count = len(self.evaluation)
         if not count:
             return {}
-        reader, tallies, worst = self.reader(model), [], WorstLines()
-        mine = list(parallel.shard(count, parallel.data_rank(), parallel.data_world()))
-        for start in range(0, len(mine), _EVALUATED_AT_ONCE):
-            samples = [sample for _, sample in usable(self.evaluation, mine[start : start + _EVALUATED_AT_ONCE])]
-            lines = [line.text for line in reader([sample.image for sample in samples])]
-            tallies.append(count_texts((s.text, line.text) for s, line in zip(samples, lines, strict=True)))
-            for sample, line in zip(samples, lines, strict=True):
-                one = count_text(sample.text, line.text)
-                worst.add(WorstLine(one.distance, sample.name, sample.text, line.text, line.score, sample.image))
-        total = sum(parallel.gather(tallies), TextCounts())
+        share, worst = parallel.shard(count, parallel.data_rank(), parallel.data_world()), WorstLines()
+        tallies = score_lines(self.reader(model), self.evaluation, share, worst)
+        total = add_up(parallel.gather([add_up(tallies)]))
         if self.report is not None:
-            several = parallel.world() > 1
-            worst.write(self.report, total, f"rank {parallel.rank()}" if several else "")
+            worst.write(self.report, total, f"rank {parallel.rank()}" if parallel.world() > 1 else "")
         return total.rates()
 
     def pictures(self, model: nn.Module, batch: LineBatch) -> dict[str, np.ndarray]:

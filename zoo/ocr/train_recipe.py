@@ -118,7 +118,8 @@ class RecPart(_Frozen):
     guide: with the attention branch, which alone trains the backbone; false trains it through the CTC branch, faster
     and better on little or simple data. method: single; udml, two peers; distil, under a frozen `teacher`.
     charset: a dictionary file; charset_mode says whether it replaces the characters of `start` or adds to them.
-    scales: (width, height) pixels; with several each batch has one of them.
+    scales: (width, height) pixels; with several each batch has one of them. widths: fixed fits every line into the
+    scale; own makes batches of similar lines no wider than they need, and reads every picture once beforehand.
     """
 
     train: Train
@@ -135,6 +136,7 @@ class RecPart(_Frozen):
     longest: int = Field(25, ge=3, description="characters of the longest line")
     skip_unknown: bool = Field(False, description="leave characters out that the charset lacks, as PaddleOCR does")
     scales: tuple[tuple[int, int], ...] = ((320, 48),)
+    widths: Literal["fixed", "own"] = "fixed"
     augment: LineAugment = LineAugment()
     settings: RecSettings | None = Field(None, description="of the predictor; default as `model` was published")
 

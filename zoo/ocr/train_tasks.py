@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,22 +19,21 @@ from zoo.ocr.charset import read_dictionary
 from zoo.ocr.cls_task import ClsTask, MakeDirections
 from zoo.ocr.det_losses import DBLossSettings
 from zoo.ocr.det_task import DetTask, MakePages, Students, plan_pages
-from zoo.ocr.labels import open_lines, open_pages
-from zoo.ocr.loader import Cached, Joined, Loader, Samples
+from zoo.ocr.loader import Loader
 from zoo.ocr.models import READERS
 from zoo.ocr.nrtr import NrtrGuide
 from zoo.ocr.pplcnetv3 import PPLCNetV3Recognition
 from zoo.ocr.rec_targets import Encoder, Guide
-from zoo.ocr.rec_task import MakeLines, Peers, RecTask, plan_lines
-from zoo.ocr.samples import LineSample, PageSample
-from zoo.ocr.train_recipe import OFFICIAL, SCRATCH, ClsPart, Data, DetPart, RecPart, Source, TrainRecipe
+from zoo.ocr.rec_task import MakeLines, Peers, RecTask, plan_lines, shapes_of
+from zoo.ocr.train_data import Joined, lines, opened, pages
+from zoo.ocr.train_recipe import OFFICIAL, SCRATCH, ClsPart, Data, DetPart, RecPart, TrainRecipe
 from zoo.ocr.trained import Part, PartPage, part_of, read_page, weights_of
 from zoo.ocr.warm_start import Start, measure, take_over
 from zoo.ocr.weights import WEIGHTS
 from zoo.training import Task
 from zoo.weights import convert
 
-MEASURED = 8  # batches over which the batch norms of unfolded layers are measured
+MEASURED = 16  # pictures, or a batch if that is more, on which the batch norms of unfolded layers are measured
 _COLUMNS = 40  # of a PP-LCNetV3 recogniser while training
 CLS_SIZE = (48, 192)  # height, width
 
@@ -72,28 +70,6 @@ def prepare(recipe: TrainRecipe, *, report: Path | None = None, resume: bool = F
 
 
 # Data.
-
-
-def _opened(data: Data, which: Literal["train", "evaluate"], part: str, open_one: Callable[[Source], Any]) -> list[Any]:
-    sources = data.sources(which)
-    if which == "train" and not sources:
-        raise ValueError(f"{part}.data.train: is empty; give labels, such as -o {part}.data.train=[labels.txt]")
-    opened = []
-    for number, source in enumerate(sources):
-        if not source.path.exists():
-            key = f"{part}.data.{which}"
-            raise ValueError(f"{key}.{number}: {source.path}: no such file or folder; set it with -o {key}=[PATH]")
-        labels = open_one(source)
-        opened.append(Cached(labels) if data.cache else labels)
-    return opened
-
-
-def _pages(source: Source) -> Samples[PageSample]:
-    return open_pages(source.path, root=source.root, format=source.format)
-
-
-def _lines(source: Source) -> Samples[LineSample]:
-    return open_lines(source.path, root=source.root, format=source.format, pattern=source.pattern)
 
 
 def _ratios(data: Data) -> list[float | None]:
@@ -154,16 +130,25 @@ def _begin(network: nn.Module, given: _Given, charset: Sequence[str] | None = No
     return take_over(network, given.state, given.name, charsets=charsets)
 
 
-def _settle(network: nn.Module, starts: Sequence[Start], batches: Callable[[], Iterable[Tensor]]) -> None:
-    """Measures the batch norms of layers that came folded; says what is new in the network."""
-    for start in starts:
-        warnings.warn(str(start), stacklevel=3)
-    if starts:
-        measure(network, batches())
+def _settle(begun: Sequence[nn.Module], start: Start, pictures: Callable[[], Iterator[Tensor]]) -> None:
+    """Says what is new in each network, and measures the batch norms of layers that came folded."""
+    warnings.warn(str(start), stacklevel=3)
+    for network in begun:
+        measure(network, pictures())
 
 
-def _pictures(task: Any) -> Callable[[], Iterable[Tensor]]:
-    return lambda: (batch.images for batch in islice(iter(task.batches(0)), MEASURED))
+def _pictures(task: Any) -> Callable[[], Iterator[Tensor]]:
+    """The first augmented pictures of the training, some MEASURED of them."""
+
+    def taken() -> Iterator[Tensor]:
+        left = MEASURED
+        for batch in task.batches(0):
+            yield batch.images
+            left -= len(batch.images)
+            if left <= 0:
+                return
+
+    return taken
 
 
 # Detection.
@@ -173,7 +158,7 @@ def _det(model: str, part: DetPart, report: Path | None, resume: bool) -> Prepar
     entry = READERS[model]
     name = part.network or WEIGHTS[entry.det].converter
     settings = part.settings or entry.settings.det
-    train = Joined(tuple(_opened(part.data, "train", "det", _pages)))
+    train = Joined(opened(part.data, "train", "det", pages))
     torch.manual_seed(part.train.seed)
     students = [build(name) for _ in range(1 if part.method == "single" else 2)]
     network: nn.Module = students[0] if part.method == "single" else Students(*students)
@@ -183,7 +168,7 @@ def _det(model: str, part: DetPart, report: Path | None, resume: bool) -> Prepar
     task = DetTask(
         model=network,
         loader=Loader(plan, make, part.workers, torch.cuda.is_available()),
-        evaluation=Joined(tuple(_opened(part.data, "evaluate", "det", _pages))),
+        evaluation=Joined(opened(part.data, "evaluate", "det", pages)),
         settings=settings,
         weights=DBLossSettings(shrink=part.loss.shrink, threshold=part.loss.threshold, negatives=part.loss.negatives),
         teacher=_det_teacher(part) if part.teacher else None,
@@ -193,8 +178,7 @@ def _det(model: str, part: DetPart, report: Path | None, resume: bool) -> Prepar
     if part.start != SCRATCH and not resume:
         given = _given(_det_start(part, entry.det, name), "det", students[0])
         starts = tuple(_begin(student, given) for student in students)
-        for student in students:
-            _settle(student, starts[:1], _pictures(task))
+        _settle(students, starts[0], _pictures(task))
     page = PartPage(task="det", reader=model, network=name, settings=asdict(settings))
     return Prepared(task, page, starts)
 
@@ -227,7 +211,7 @@ def _rec(model: str, part: RecPart, report: Path | None, resume: bool) -> Prepar
     entry = READERS[model]
     name = WEIGHTS[entry.rec].converter
     settings = part.settings or entry.settings.rec
-    train = Joined(tuple(_opened(part.data, "train", "rec", _lines)))
+    train = Joined(opened(part.data, "train", "rec", lines))  # before weights are fetched
     given = _rec_given(part, entry.rec, name)
     charset = _charset(part, given)
     torch.manual_seed(part.train.seed)
@@ -240,12 +224,10 @@ def _rec(model: str, part: RecPart, report: Path | None, resume: bool) -> Prepar
     if columns is None and any(height > 48 for _, height in part.scales):
         raise ValueError(f"rec.scales={part.scales}: {name} reads lines of at most 48 pixels")
     encoder = Encoder(charset, kind, part.longest, part.skip_unknown)
-    make = MakeLines(samples=train, augment=part.augment, encoder=encoder, seed=part.train.seed, columns=columns)
-    plan = plan_lines(train.sizes, _ratios(part.data), batch=part.batch, scales=part.scales, seed=part.train.seed)
     task = RecTask(
         model=network,
-        loader=Loader(plan, make, part.workers, torch.cuda.is_available()),
-        evaluation=Joined(tuple(_opened(part.data, "evaluate", "rec", _lines))),
+        loader=_rec_loader(part, train, encoder, columns),
+        evaluation=Joined(opened(part.data, "evaluate", "rec", lines)),
         settings=settings,
         charset=charset,
         guide=kind,
@@ -255,10 +237,22 @@ def _rec(model: str, part: RecPart, report: Path | None, resume: bool) -> Prepar
     starts: tuple[Start, ...] = ()
     if given is not None and not resume:
         starts = tuple(_begin(student, given, charset) for student in students)
-        for student in students:
-            _settle(student, starts[:1], _pictures(task))
+        _settle(students, starts[0], _pictures(task))
     page = PartPage(task="rec", reader=model, network=name, charset=charset, settings=asdict(settings))
     return Prepared(task, page, starts)
+
+
+def _rec_loader(part: RecPart, train: Joined[Any], encoder: Encoder, columns: int | None) -> Loader[Any]:
+    make = MakeLines(samples=train, augment=part.augment, encoder=encoder, seed=part.train.seed, columns=columns)
+    plan = plan_lines(
+        train.sizes,
+        _ratios(part.data),
+        batch=part.batch,
+        scales=part.scales,
+        seed=part.train.seed,
+        shapes=shapes_of(train) if part.widths == "own" else None,
+    )
+    return Loader(plan, make, part.workers, torch.cuda.is_available())
 
 
 def _rec_given(part: RecPart, official: str, network: str) -> _Given | None:
@@ -322,7 +316,7 @@ def _cls(model: str, part: ClsPart, report: Path | None, resume: bool) -> Prepar
     entry = READERS[model]
     name = WEIGHTS[entry.cls].converter
     settings = part.settings or entry.settings.cls
-    train = Joined(tuple(_opened(part.data, "train", "cls", _lines)))
+    train = Joined(opened(part.data, "train", "cls", lines))
     torch.manual_seed(part.train.seed)
     network = build(name)
     plan = plan_lines(train.sizes, _ratios(part.data), batch=part.batch, scales=[CLS_SIZE[::-1]], seed=part.train.seed)
@@ -330,7 +324,7 @@ def _cls(model: str, part: ClsPart, report: Path | None, resume: bool) -> Prepar
     task = ClsTask(
         model=network,
         loader=Loader(plan, make, part.workers, torch.cuda.is_available()),
-        evaluation=Joined(tuple(_opened(part.data, "evaluate", "cls", _lines))),
+        evaluation=Joined(opened(part.data, "evaluate", "cls", lines)),
         settings=settings,
         labels=part.labels,
         report=report,
@@ -338,6 +332,6 @@ def _cls(model: str, part: ClsPart, report: Path | None, resume: bool) -> Prepar
     starts: tuple[Start, ...] = ()
     if part.start != SCRATCH and not resume:
         starts = (_begin(network, _given(entry.cls if part.start == OFFICIAL else part.start, "cls", network)),)
-        _settle(network, starts, _pictures(task))
+        _settle([network], starts[0], _pictures(task))
     page = PartPage(task="cls", reader=model, network=name, settings=asdict(settings))
     return Prepared(task, page, starts)

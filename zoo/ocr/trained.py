@@ -9,10 +9,13 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from zoo import checkpoint, runtime
 from zoo.ocr.models import READERS, Graph, assemble, published_graphs, reader_name
+from zoo.ocr.predict import Detector, DirectionClassifier, Recogniser
 from zoo.ocr.settings import ClsSettings, DetSettings, ReaderSettings, RecSettings
+from zoo.ocr.weights import WEIGHTS
 from zoo.weights.cache import sha256, write_atomically
 
 if TYPE_CHECKING:
@@ -81,13 +84,11 @@ def part_of(run: Path, task: Part) -> Path:
 
 def weights_of(part: Path) -> Path:
     """The file of the best weights of a part: the averaged ones where the training kept an average."""
-    from zoo.checkpoint import best
-
-    checkpoint = best(part)
-    if checkpoint is None:
+    found = checkpoint.best(part)
+    if found is None:
         raise ValueError(f"{part}: holds no finished checkpoint yet")
-    average = checkpoint / "ema.safetensors"
-    return average if average.is_file() else checkpoint / "model.safetensors"
+    average = found / "ema.safetensors"
+    return average if average.is_file() else found / "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +113,8 @@ def bundle(part: Path) -> Bundle:
     Raises ValueError where there is no checkpoint, where torch is needed and absent, or where the exported network
     does not give the numbers of the trained one.
     """
-    checkpoint = weights_of(part)
-    folder = part / BUNDLES / sha256(checkpoint)[:16]
+    weights = weights_of(part)
+    folder = part / BUNDLES / sha256(weights)[:16]
     if not (folder / "bundle.json").is_file():
         if not all(find_spec(name) for name in ("torch", "onnx", "onnxscript")):
             raise ValueError(
@@ -122,10 +123,10 @@ def bundle(part: Path) -> Bundle:
             )
         from zoo.ocr.bundle_export import export
 
-        export(part, checkpoint, folder)
+        export(part, weights, folder)
     facts = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
     return Bundle(
-        folder=folder, checkpoint=checkpoint, page=read_page(part), error=facts["error"], metrics=facts["metrics"]
+        folder=folder, checkpoint=weights, page=read_page(part), error=facts["error"], metrics=facts["metrics"]
     )
 
 
@@ -157,6 +158,57 @@ def settings_of(run: Path) -> tuple[str, ReaderSettings]:
         if page.settings
     }
     return name, replace(settings, **own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alone:
+    """One network's predictor. source: the run or the weight entry; reader: the published reader it belongs to."""
+
+    task: Part
+    source: str
+    reader: str
+    predictor: Detector | Recogniser | DirectionClassifier
+
+
+def alone(name: str, task: Part | None = None, *, engine: Engine = "auto", threads: int | None = None) -> Alone:
+    """The predictor of a run's part, of a weight entry, or of one task of a published reader.
+
+    task: may be left out where there is but one. Raises ValueError that says what there is.
+    """
+    reader, wanted = _reader_and_task(name, task)
+    graph = _graph(part_of(Path(name), wanted)) if is_run(name) else published_graphs(reader, [wanted])[wanted]
+    settings = settings_of(Path(name))[1] if is_run(name) else READERS[reader].settings
+    session = runtime.load(
+        graph.file, engine=engine, threads=threads, streams=runtime.available_threads(), native=graph.native
+    )
+    predictor: Detector | Recogniser | DirectionClassifier
+    if wanted == "det":
+        predictor = Detector(session, settings.det, graph.side)
+    elif wanted == "rec":
+        predictor = Recogniser(session, graph.charset, settings.rec)
+    else:
+        predictor = DirectionClassifier(session, settings.cls)
+    return Alone(task=wanted, source=name, reader=reader, predictor=predictor)
+
+
+def _reader_and_task(name: str, task: Part | None) -> tuple[str, Part]:
+    """The published reader behind a name, and the one of its tasks that is meant."""
+    if is_run(name):
+        there = tuple(parts_of(Path(name)))
+        reader = settings_of(Path(name))[0]
+    elif name in WEIGHTS:
+        there = (cast(Part, WEIGHTS[name].task),)
+        owners = [reader for reader, entry in READERS.items() if getattr(entry, there[0]) == name]
+        if not owners:
+            raise ValueError(f"{name}: belongs to no reader, so its settings are not known")
+        reader = owners[0]
+    else:
+        there, reader = PARTS, reader_name(name, None)
+    if task is not None and task not in there:
+        raise ValueError(f"{name}: has {', '.join(there)}, not {task}")
+    if task is None and len(there) > 1:
+        raise ValueError(f"{name}: has {', '.join(there)}; say which one with --task")
+    return reader, task or there[0]
 
 
 def load(

@@ -165,10 +165,11 @@ class _Measured(nn.Module):
         self.square = torch.zeros_like(self.total)
 
     def forward(self, features: Tensor) -> Tensor:
-        exact = features.double()
-        self.count += exact.numel() // exact.shape[1]
-        self.total += exact.sum(dim=(0, 2, 3))
-        self.square += exact.square().sum(dim=(0, 2, 3))
+        variance, mean = torch.var_mean(features, dim=(0, 2, 3), correction=0)
+        count = features.numel() // features.shape[1]
+        self.count += count
+        self.total += count * mean.double()
+        self.square += count * (variance.double() + mean.double().square())
         return self.norm(features)
 
     def settle(self) -> nn.BatchNorm2d:
