@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import time
 import warnings
 from collections import Counter
 from typing import Any
@@ -138,3 +142,29 @@ def test_randomness_depends_on_seed_epoch_and_draw_alone() -> None:
     assert len(values) == 16
     assert random_of(1, 2, Draw(3, 0)).random() == random_of(1, 2, Draw(3, 0)).random()
     assert isinstance(random_of(0, 0, Draw(0, 0)), np.random.Generator)
+
+
+def _plan(epoch: int) -> list[Work]:
+    return [Work(epoch, (Draw(i, 0),), 32, 32) for i in range(12)]
+
+
+def _make(work: Work) -> Made:
+    return Made(work.draws[0].index, ())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_leaves_the_workers_at_work(number: signal.Signals) -> None:
+    loader = Loader(_plan, _make, workers=2)
+    others = multiprocessing.active_children()
+    seen: list[int] = []
+    for index in loader.batches(0):
+        if len(seen) == 1:  # both workers have given a batch, so both are set up
+            children = [child for child in multiprocessing.active_children() if child not in others]
+            assert len(children) == 2
+            for child in children:
+                assert child.pid is not None
+                os.kill(child.pid, number)
+            time.sleep(0.2)
+            assert all(child.is_alive() for child in children)
+        seen.append(int(index))
+    assert seen == list(range(12))

@@ -5,6 +5,7 @@ A bad sample is replaced by the next good one, counted, and named once; where th
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -112,6 +113,12 @@ def good_items(
     return items, bad
 
 
+def _outlive_signals(worker: int) -> None:
+    """A signal to stop goes to the whole process group; the training needs its workers until its checkpoint stands."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
 class _Made(Dataset[Made]):
     """A batch for each `Work` that it is asked for."""
 
@@ -180,6 +187,7 @@ class Loader(Generic[Item]):
                 num_workers=self.workers,
                 persistent_workers=self.workers > 0,
                 pin_memory=self.pin,
+                worker_init_fn=_outlive_signals,
                 # Its own: iterating takes a number from it, and the global one belongs to the training.
                 generator=torch.Generator().manual_seed(0),
             )
