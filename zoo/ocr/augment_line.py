@@ -14,7 +14,7 @@ import numpy as np
 from zoo import images
 from zoo.ocr import tia
 from zoo.ocr.degrade import Degrade, degrade_line
-from zoo.ocr.predict import LINE_HEIGHT, LINE_MEAN, LINE_STD
+from zoo.ocr.predict import LINE_HEIGHT, line_tensor
 from zoo.ocr.samples import LineSample
 from zoo.ocr.settings import FORBID
 
@@ -163,11 +163,7 @@ def fit_line(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
     A line that is longer is squeezed into the width.
     """
-    fitted = min(width, max(1, int(np.ceil(height * image.shape[1] / image.shape[0]))))
-    result = np.zeros((3, height, width), np.float32)
-    resized = images.resize(image, (height, fitted))
-    result[..., :fitted] = images.normalise(resized, LINE_MEAN, LINE_STD, scale=1 / 255)[0]
-    return result
+    return line_tensor(image, width, height)[0]
 
 
 def bucket_batches(

@@ -151,13 +151,16 @@ def _contains(quad: np.ndarray, points: np.ndarray) -> np.ndarray:
     return (edges[None, :, 0] * offsets[..., 1] - edges[None, :, 1] * offsets[..., 0] >= 0).all(axis=1)
 
 
-def line_tensor(crop: np.ndarray, width: int) -> np.ndarray:
-    """float32 [1, 3, 48, width] in -1..1: the crop at height 48, its ratio kept, zeros to its right."""
-    fitted = min(width, max(1, int(np.ceil(LINE_HEIGHT * crop.shape[1] / crop.shape[0]))))
-    x = images.normalise(images.resize(crop, (LINE_HEIGHT, fitted)), LINE_MEAN, LINE_STD, scale=1 / 255)
+def line_tensor(crop: np.ndarray, width: int, height: int = LINE_HEIGHT) -> np.ndarray:
+    """float32 [1, 3, height, width] in -1..1: the crop at that height, its ratio kept, zeros to its right.
+
+    A crop that is longer is squeezed into the width.
+    """
+    fitted = min(width, max(1, int(np.ceil(height * crop.shape[1] / crop.shape[0]))))
+    x = images.normalise(images.resize(crop, (height, fitted)), LINE_MEAN, LINE_STD, scale=1 / 255)
     if fitted == width:
         return x
-    padded = np.zeros((1, 3, LINE_HEIGHT, width), np.float32)
+    padded = np.zeros((1, 3, height, width), np.float32)
     padded[..., :fitted] = x
     return padded
 
