@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,19 @@ def test_a_best_one_that_is_gone(tmp_path: Path) -> None:
         ValueError, match="step_000001: the best checkpoint of this run is gone; the newest one is step_0"
     ):
         checkpoint.best(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_damaged_file_is_named(tmp_path: Path, size: int) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    torch.save({"a": torch.ones(100)}, tmp_path / "state.pt")
+    save_file({"a": torch.ones(100)}, tmp_path / "model.safetensors")
+    assert checkpoint.read_state(tmp_path / "state.pt")["a"].sum() == 100
+    assert checkpoint.read_weights(tmp_path / "model.safetensors")["a"].sum() == 100
+    for name, read in (("state.pt", checkpoint.read_state), ("model.safetensors", checkpoint.read_weights)):
+        with (tmp_path / name).open("r+b") as file:
+            file.truncate(size)
+        with pytest.raises(ValueError, match=rf"{re.escape(str(tmp_path / name))}: is damaged"):
+            read(tmp_path / name)

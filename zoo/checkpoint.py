@@ -76,6 +76,34 @@ def best(run: Path) -> Path | None:
     return folder
 
 
+def read_weights(path: Path) -> dict[str, Any]:
+    """The tensors of a .safetensors file by name. Raises ValueError that names a damaged file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except SafetensorError as error:
+        raise ValueError(_damaged(path, error)) from None
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """What state.pt of a checkpoint holds. Raises ValueError that names a damaged file."""
+    import pickle
+
+    import torch
+
+    try:
+        return cast(dict[str, Any], torch.load(path, map_location="cpu", weights_only=True))
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(_damaged(path, error)) from None
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"{path}: is damaged ({reason}); restore it from a copy. With {path.parent} moved away a training goes on from another"
+
+
 def read_progress(checkpoint: Path) -> dict[str, Any]:
     """How far the training had come at a checkpoint."""
     return cast(dict[str, Any], json.loads((checkpoint / "state.json").read_text(encoding="utf-8")))

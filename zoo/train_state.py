@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -107,14 +105,13 @@ class State:
         """Takes over a checkpoint, whatever number of processes wrote it. Raises ValueError where it does not fit."""
         held = checkpoint.read_progress(folder)
         best = Best(**held.pop("best")) if held["best"] is not None else held.pop("best")
-        state = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
+        state = checkpoint.read_state(folder / "state.pt")
         whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
         # The optimiser first: torch makes its empty state by a step, and the weights must not feel that one. SGD
         # without momentum has no state, which torch refuses to load.
         if state["optimizer"]["state"]:
             set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"], options=whole)
-        weights: dict[str, Any] = dict(load_file(folder / "model.safetensors"))
-        set_model_state_dict(self.model, weights, options=whole)
+        set_model_state_dict(self.model, checkpoint.read_weights(folder / "model.safetensors"), options=whole)
         self.schedule.load_state_dict(state["schedule"])
         for group, rate in zip(self.optimizer.param_groups, self.schedule.get_last_lr(), strict=True):
             group["lr"] = rate
@@ -133,7 +130,7 @@ class State:
                 f"ema={'null' if self.ema is None else 'on'}: go on with the ema of the run's recipe"
             )
         if self.ema is not None:
-            self.ema.load(load_file(path), updates)
+            self.ema.load(checkpoint.read_weights(path), updates)
 
 
 def _random(device: torch.device) -> dict[str, Tensor]:

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.export import Dim
 
 from zoo import runtime
+from zoo.checkpoint import read_weights
 from zoo.layers import fuse
 from zoo.ocr import cls, db, networks, rec
 from zoo.ocr.trained import PartPage, read_page
@@ -55,7 +55,7 @@ def network_of(page: PartPage, checkpoint: Path) -> nn.Module:
     Raises ValueError where the checkpoint lacks a tensor of the network.
     """
     network = build(page.network, classes=len(page.charset) + 1, threshold=False)
-    state = student_of(load_file(checkpoint))
+    state = student_of(read_weights(checkpoint))
     missing, _ = network.load_state_dict({k: v for k, v in state.items() if k in network.state_dict()}, strict=False)
     if missing:
         raise ValueError(f"{checkpoint}: lacks {', '.join(missing[:5])} of {page.network}")

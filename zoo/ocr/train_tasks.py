@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo import weights
+from zoo.checkpoint import read_weights
 from zoo.ocr import db, networks, rec
 from zoo.ocr.bundle_export import build, student_of
 from zoo.ocr.charset import read_dictionary
@@ -98,14 +99,10 @@ def _given(source: str, task: Part, network: nn.Module) -> _Given:
         return _Given(source, published.state_dict(), weights.charset(entry) if task == "rec" else None)
     path = Path(source)
     if path.is_dir():
-        from safetensors.torch import load_file
-
         part = part_of(path, task)
-        return _Given(source, student_of(load_file(weights_of(part))), read_page(part).charset or None)
+        return _Given(source, student_of(read_weights(weights_of(part))), read_page(part).charset or None)
     if path.suffix == ".safetensors" and path.is_file():
-        from safetensors.torch import load_file
-
-        return _Given(source, student_of(load_file(path)))
+        return _Given(source, student_of(read_weights(path)))
     if path.suffix == ".pdparams" and path.is_file():
         return _Given(source, _paddle(path, network))
     raise ValueError(
