@@ -101,7 +101,10 @@ def read_state(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, error: Exception) -> str:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"{path}: is damaged ({reason}); restore it from a copy. With {path.parent} moved away a training goes on from another"
+    return (
+        f"{path}: is damaged ({reason}); restore it from a copy. "
+        f"With {path.parent} moved away a training goes on from another"
+    )
 
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:
