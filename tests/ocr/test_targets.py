@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pyclipper
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from shapely.geometry import Polygon
 
@@ -55,9 +55,10 @@ def slow(polygons: Sequence[np.ndarray], ignored: Sequence[bool], shape: tuple[i
     ridge, ridge_mask = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     for points, is_ignored in zip((np.asarray(p, np.float64) for p in polygons), ignored, strict=True):
         shape_of = Polygon(points)
-        if not is_ignored and shape_of.area > 0:
-            distance = shape_of.area * (1 - ratio**2) / shape_of.length
-            grown = moved(points, distance)[0]
+        distance = shape_of.area * (1 - ratio**2) / shape_of.length
+        # A sliver may have no area left on the whole pixels of the library that moves it: PaddleOCR fails there.
+        outlines = moved(points, distance) if not is_ignored and shape_of.area > 0 else []
+        for grown in outlines[:1]:
             cv2.fillPoly(ridge_mask, [grown], 1)
             low, high = grown.min(axis=0), grown.max(axis=0)
             for y in range(max(0, low[1]), min(height - 1, high[1]) + 1):
@@ -121,6 +122,7 @@ def test_as_the_slow_reading(name: str, ratio: float) -> None:
 
 
 @settings(max_examples=15, deadline=None)
+@example(seed=85, height=1, width=8, count=2)  # a sliver that vanishes on whole pixels
 @given(seed=st.integers(0, 10**6), height=st.integers(1, 60), width=st.integers(1, 60), count=st.integers(0, 4))
 def test_any_convex_polygons_as_the_slow_reading(seed: int, height: int, width: int, count: int) -> None:
     random = np.random.default_rng(seed)

@@ -140,7 +140,7 @@ def _draw_ridge(points: np.ndarray, ratio: float, maps: DetTargets) -> None:
         return
     distance = area * (1 - ratio**2) / length
     grown = _offsetter(points).Execute(distance)
-    if not grown:
+    if not grown:  # a sliver without area on the whole pixels of pyclipper; PaddleOCR fails on it
         return
     outline = np.array(grown[0], np.int32)
     cv2.fillPoly(maps.threshold_mask, [outline], 1)
