@@ -7,7 +7,7 @@ import sys
 import typer
 
 from zoo import __version__
-from zoo.ocr import augment_cli, data_cli
+from zoo.ocr import augment_cli, data_cli, show_cli
 from zoo.ocr import cli as ocr_cli
 from zoo.ocr.weights import WEIGHTS
 from zoo.weights import cli as weights_cli
@@ -29,6 +29,9 @@ data_app.add_typer(check_app, name="check")
 convert_app = typer.Typer(no_args_is_help=True, help="Write labels in another format.")
 convert_app.command("ocr")(data_cli.convert)
 data_app.add_typer(convert_app, name="convert")
+show_app = typer.Typer(no_args_is_help=True, help="Show labels, and what training does to them, as a picture.")
+show_app.command("ocr")(show_cli.show)
+data_app.add_typer(show_app, name="show")
 data_app.command("synth")(augment_cli.synth)
 
 

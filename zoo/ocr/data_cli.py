@@ -35,20 +35,20 @@ class Target(str, Enum):
     lmdb = "lmdb"
 
 
-_ROOT = typer.Option(None, help="The folder or zip that picture paths begin at; default: looked for.")
-_FORMAT = typer.Option(
+ROOT = typer.Option(None, help="The folder or zip that picture paths begin at; default: looked for.")
+FORMAT = typer.Option(
     "auto", help="paddle, icdar, sroie, label-studio or coco; of lines paddle, tsv, lmdb or names. Default: told."
 )
-_KIND = typer.Option(None, help="Whether these are labels of pages or of lines; default: told by the content.")
-_PATTERN = typer.Option(None, help="Texts are in the names of pictures: a regular expression for a name, '(.+)'.")
+KIND = typer.Option(None, help="Whether these are labels of pages or of lines; default: told by the content.")
+PATTERN = typer.Option(None, help="Texts are in the names of pictures: a regular expression for a name, '(.+)'.")
 
 
 def check(
     paths: list[Path] = typer.Argument(..., help="Label files or folders; each is also compared with those before it."),
-    kind: Kind = _KIND,
-    format: str = _FORMAT,
-    root: Path = _ROOT,
-    pattern: str = _PATTERN,
+    kind: Kind = KIND,
+    format: str = FORMAT,
+    root: Path = ROOT,
+    pattern: str = PATTERN,
     pictures: bool = typer.Option(False, "--pictures", help="Decode every picture; default: look at its header."),
     max_length: int = typer.Option(
         None, min=1, help="Characters of a text; default 25 for lines, and not asked for pages."
@@ -65,7 +65,7 @@ def check(
     from zoo.ocr.label_check import check as check_lists
     from zoo.ocr.label_look import Rules
 
-    with _usage():
+    with usage():
         opening = Opening(kind=kind.value if kind else None, format=format, root=root, pattern=pattern)
         rules = Rules(max_length=max_length, charset=_charset(charset, model), decode=pictures)
         reports = check_lists(paths, opening, rules, out, workers)
@@ -80,17 +80,17 @@ def convert(
     source: Path = typer.Argument(..., help="A label file or folder."),
     out: Path = typer.Argument(..., help="What to write: a file, or a folder for icdar and lmdb."),
     to: Target = typer.Option(..., help="The format to write; tsv, zip and lmdb hold lines only."),
-    kind: Kind = _KIND,
-    format: str = _FORMAT,
-    root: Path = _ROOT,
-    pattern: str = _PATTERN,
+    kind: Kind = KIND,
+    format: str = FORMAT,
+    root: Path = ROOT,
+    pattern: str = PATTERN,
 ) -> None:
     """Write labels in another format; exit code 1 if any had to be left out."""
     from zoo.ocr.label_check import Opening
     from zoo.ocr.label_convert import convert_lines, convert_pages
     from zoo.ocr.labels import LineLabels
 
-    with _usage():
+    with usage():
         opening = Opening(kind=kind.value if kind else None, format=format, root=root, pattern=pattern)
         labels = opening.open(source)
         if isinstance(labels, LineLabels):
@@ -104,7 +104,7 @@ def convert(
 
 
 @contextmanager
-def _usage() -> Iterator[None]:
+def usage() -> Iterator[None]:
     """A user's mistake becomes its message on standard error and exit code 2."""
     try:
         yield

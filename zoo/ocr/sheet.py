@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ class Tile(NamedTuple):
 def page_tile(sample: PageSample, side: int, caption: str | None = None) -> Tile:
     """The page with its longer side shrunk to `side` pixels, its regions outlined and their texts above them.
 
-    Ignored regions are grey and dashed. The caption is the sample's name with its counts unless one is given.
+    Ignored regions are grey and dashed. The caption is the file's name with the counts unless one is given.
     """
     height, width = sample.image.shape[:2]
     scale = min(1.0, side / max(height, width))
@@ -40,7 +41,10 @@ def page_tile(sample: PageSample, side: int, caption: str | None = None) -> Tile
         notes.append((float(points[:, 0].min()), float(points[:, 1].min()) - NOTE - 1, text, bool(ignored)))
     _write_notes(image, notes)
     kept = int((~sample.ignored).sum())
-    return Tile(image, f"{sample.name}: {kept} + {len(sample.texts) - kept} ignored" if caption is None else caption)
+    return Tile(
+        image,
+        f"{PurePath(sample.name).name}: {kept} + {len(sample.texts) - kept} ignored" if caption is None else caption,
+    )
 
 
 def line_tile(sample: LineSample, width: int, height: int, caption: str | None = None) -> Tile:
