@@ -168,3 +168,22 @@ def test_a_damaged_file_is_named(tmp_path: Path, size: int) -> None:
             file.truncate(size)
         with pytest.raises(ValueError, match=rf"{re.escape(str(tmp_path / name))}: is damaged"):
             read(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}"])
+def test_progress_that_is_gone_or_damaged_names_the_file(tmp_path: Path, text: str | None) -> None:
+    folder = checkpoint.write(tmp_path, contents(7), keep=1)
+    if text is not None:
+        (folder / "state.json").write_text(text)
+        with pytest.raises(ValueError, match=r"state\.json: is damaged"):
+            checkpoint.read_progress(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"model\.safetensors: is gone"):
+        checkpoint.read_weights(folder / "model.safetensors")
+
+
+def test_what_is_left_of_a_checkpoint_is_replaced(tmp_path: Path) -> None:
+    (checkpoint.write(tmp_path, contents(7), keep=1) / "state.json").unlink()
+    folder = checkpoint.write(tmp_path, contents(7, model={"weight": torch.zeros(2)}), keep=1)
+    assert load_file(folder / "model.safetensors")["weight"].tolist() == [0, 0]
+    assert names(tmp_path) == ["last.json", "step_000007"]

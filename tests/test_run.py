@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -138,13 +139,32 @@ def test_wandb_only_where_it_is_asked_for_and_installed(tmp_path: Path, monkeypa
         begun(tmp_path / "one", wandb=True)
     begun(tmp_path / "two").close()
     said: list[Any] = []
-    double = types.SimpleNamespace(
-        init=lambda project, name, id, dir, resume: types.SimpleNamespace(
+    ids: list[str] = []
+
+    def init(project: str, name: str, id: str, dir: str, resume: str) -> types.SimpleNamespace:
+        ids.append(id)
+        return types.SimpleNamespace(
             log=lambda values, step: said.append((name, values, step)), finish=lambda: said.append("finish")
         )
-    )
-    monkeypatch.setitem(sys.modules, "wandb", double)
+
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
     run = begun(tmp_path / "three", wandb=True)
     run.log("train", 4, 0, {"loss": 1.0})
     run.close()
-    assert said == [("three", {"train/loss": 1.0}, 4), "finish"]
+    again = begun(tmp_path / "three", 4, wandb=True, resume=True)
+    begun(tmp_path / "other" / "three", wandb=True).close()
+    again.close()
+    name = f"{tmp_path.name}/three"
+    assert [one for one in said if one != "finish"] == [(name, {"train/loss": 1.0}, 4)]
+    assert ids[0] == ids[1] and ids[0] != ids[2], "one chart for a run that goes on, another for another run"
+
+
+def test_two_trainings_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    run = Run.open(tmp_path / "run", recipe={})
+    code = "import sys; from zoo.run import Run; Run.open(sys.argv[1], recipe={}, resume=True)"
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    other = subprocess.run(command, cwd=Path(__file__).resolve().parents[1], capture_output=True, text=True)
+    assert other.returncode == 1 and "another training writes here now" in other.stderr
+    run.close()
+    again = subprocess.run(command, cwd=Path(__file__).resolve().parents[1], capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr

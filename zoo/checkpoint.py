@@ -83,7 +83,7 @@ def read_weights(path: Path) -> dict[str, Any]:
 
     try:
         return dict(load_file(path))
-    except SafetensorError as error:
+    except (SafetensorError, FileNotFoundError) as error:
         raise ValueError(_damaged(path, error)) from None
 
 
@@ -95,21 +95,26 @@ def read_state(path: Path) -> dict[str, Any]:
 
     try:
         return cast(dict[str, Any], torch.load(path, map_location="cpu", weights_only=True))
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except (RuntimeError, EOFError, pickle.UnpicklingError, FileNotFoundError) as error:
         raise ValueError(_damaged(path, error)) from None
 
 
 def _damaged(path: Path, error: Exception) -> str:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return (
-        f"{path}: is damaged ({reason}); restore it from a copy. "
-        f"With {path.parent} moved away a training goes on from another"
-    )
+    state = "is gone" if isinstance(error, FileNotFoundError) else f"is damaged ({reason})"
+    return f"{path}: {state}; restore it from a copy. With {path.parent} moved away a training goes on from another"
 
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:
-    """How far the training had come at a checkpoint."""
-    return cast(dict[str, Any], json.loads((checkpoint / "state.json").read_text(encoding="utf-8")))
+    """How far the training had come at a checkpoint. Raises ValueError that names a damaged file."""
+    path = checkpoint / "state.json"
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(_damaged(path, error)) from None
+    if not isinstance(held, dict) or "best" not in held:
+        raise ValueError(_damaged(path, ValueError("it does not say which checkpoint is the best")))
+    return held
 
 
 def write(run: Path, contents: Contents, *, keep: int) -> Path:
@@ -128,6 +133,7 @@ def write(run: Path, contents: Contents, *, keep: int) -> Path:
             except OSError:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
+            _make_room(final)
             os.replace(draft, final)
             _sync_folder(folder)
     with room_for("last.json", run):
@@ -238,7 +244,13 @@ def _remove_old(run: Path, keep: int) -> None:
     kept = {path.name for path in found[-keep:]} | ({_name(held["step"])} if held is not None else set())
     for path in found:
         if path.name not in kept:
-            # Out of its name first: a process killed in between leaves no checkpoint that lacks a file.
-            gone = path.with_name(f".{path.name}.gone")
-            os.replace(path, gone)
-            shutil.rmtree(gone)
+            _make_room(path)
+
+
+def _make_room(path: Path) -> None:
+    """Removes a checkpoint, or what is left of one, if there is any."""
+    if path.exists():
+        # Out of its name first: a process killed in between leaves no checkpoint that lacks a file.
+        gone = path.with_name(f".{path.name}.gone")
+        os.replace(path, gone)
+        shutil.rmtree(gone)

@@ -6,16 +6,18 @@ processes the first one alone writes.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import platform
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from pydantic import BaseModel
@@ -26,12 +28,16 @@ RECIPE, METRICS, ENVIRONMENT = "recipe.yml", "metrics.jsonl", "environment.json"
 
 
 class Run:
-    """An open run folder; `open` gives one. resumed: whether it goes on from what the folder holds."""
+    """An open run folder; `open` gives one. resumed: whether it goes on from what the folder holds.
 
-    def __init__(self, folder: Path, *, resumed: bool, writes: bool) -> None:
+    lock: what keeps other processes out of the folder until it is closed.
+    """
+
+    def __init__(self, folder: Path, *, resumed: bool, writes: bool, lock: IO[str] | None = None) -> None:
         self.folder = folder
         self.resumed = resumed
         self.writes = writes
+        self._lock = lock
         self._metrics: Any = None
         self._board: Any = None
         self._wandb: Any = None
@@ -43,14 +49,15 @@ class Run:
         """A new folder, or with `resume` one that holds a run.
 
         recipe: what recipe.yml is to say; a resumed run keeps its own beside a changed one. Several processes open
-        it together. Raises ValueError where the folder holds a run and resume is False, and the other way round.
+        it together. Raises ValueError where the folder holds a run and resume is False, and the other way round, and
+        where another training writes into it.
         """
         folder = Path(folder)
         writes = int(os.environ.get("RANK", "0")) == 0
-        error = ""
+        error, lock = "", None
         if writes:
             try:
-                _prepare(folder, recipe, resume)
+                lock = _prepare(folder, recipe, resume)
             except (ValueError, OSError) as problem:
                 error = str(problem)
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -60,7 +67,7 @@ class Run:
             error = parallel.from_first(error)
         if error:
             raise ValueError(error)
-        return cls(folder, resumed=resume, writes=writes)
+        return cls(folder, resumed=resume, writes=writes, lock=lock)
 
     def begin(self, step: int, *, device: str, wandb: bool = False) -> None:
         """Starts the records after `step`: what a killed process measured past that step is cut off."""
@@ -112,7 +119,7 @@ class Run:
 
     def close(self) -> None:
         """Ends the records; a run may be opened again with resume."""
-        records, self._metrics, self._board = (self._metrics, self._board), None, None
+        records, self._metrics, self._board = (self._metrics, self._board, self._lock), None, None
         if self._wandb is not None:
             self._wandb.finish()
             self._wandb = None
@@ -152,15 +159,42 @@ def _revision() -> dict[str, Any] | None:
     return {"revision": head.stdout.strip(), "dirty": bool(status.stdout.strip())}
 
 
-def _prepare(folder: Path, recipe: Mapping[str, Any] | BaseModel | None, resume: bool) -> None:
-    """Makes or checks the folder and writes recipe.yml."""
-    holds = any((folder / name).exists() for name in (RECIPE, METRICS, checkpoint.FOLDER))
-    if resume and not holds:
+def _prepare(folder: Path, recipe: Mapping[str, Any] | BaseModel | None, resume: bool) -> IO[str]:
+    """Makes or checks the folder, locks it, and writes recipe.yml."""
+    begun = any((folder / name).exists() for name in (METRICS, checkpoint.FOLDER))
+    if resume and not begun and not (folder / RECIPE).exists():
         raise ValueError(f"{folder}: holds no run to go on with; start one without --resume")
-    if holds and not resume:
+    # A recipe alone is what a training left that failed before its first step, such as for a path mistyped.
+    if begun and not resume:
         raise ValueError(f"{folder}: holds a run already; go on with it by --resume {folder}, or name another folder")
     folder.mkdir(parents=True, exist_ok=True)
+    lock = _locked(folder)
     checkpoint.clean(folder)
+    _keep_recipe(folder, recipe)
+    return lock
+
+
+def _locked(folder: Path) -> IO[str]:
+    """A file that this process holds as long as it is open; the system lets go of it however the process ends."""
+    lock = (folder / ".lock").open("w")
+    if os.name == "nt":
+        return lock  # Windows has no fcntl
+    import fcntl
+
+    try:
+        # lockf, not flock, whose locks loader workers would inherit and hold on to.
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise ValueError(
+                f"{folder}: another training writes here now; wait for it, or name another folder"
+            ) from None
+        # Some network file systems have no locks; the training needs none.
+    return lock
+
+
+def _keep_recipe(folder: Path, recipe: Mapping[str, Any] | BaseModel | None) -> None:
+    """Writes recipe.yml; one that was there and says something else stays beside it."""
     text = _yaml(recipe if recipe is not None else {})
     path = folder / RECIPE
     if path.is_file():
@@ -212,5 +246,9 @@ def _wandb_run(folder: Path) -> Any:
         import wandb
     except ImportError:
         raise ValueError("wandb=true and wandb is not installed: pip install wandb, or leave it out") from None
-    # The folder's name is the id, so that a resumed run goes on in the same chart.
-    return wandb.init(project="zoo", name=folder.name, id=folder.name, dir=str(folder), resume="allow")
+    # Kept, so that a resumed run goes on in the same chart; of chance, since many a run has a part called rec.
+    file = folder / "wandb_id.txt"
+    if not file.is_file():
+        checkpoint.replace_file(file, secrets.token_hex(8).encode())
+    name = "/".join(folder.resolve().parts[-2:])
+    return wandb.init(project="zoo", name=name, id=file.read_text().strip(), dir=str(folder), resume="allow")

@@ -39,7 +39,7 @@ class Progress:
 
     bar: what an evaluation must pass to count for early stopping; worse: evaluations in a row that did not; early:
     that has ended the training. sums: of the loss terms over `summed` steps since the last log. overflows: steps that
-    fp16 skipped; in_row: those just now, without a good one between.
+    fp16 skipped; in_row: those just now, without a good one between. learned: whether any step had a gradient.
     """
 
     step: int = 0
@@ -54,6 +54,7 @@ class Progress:
     overflows: int = 0
     in_row: int = 0
     early: bool = False
+    learned: bool = False
 
 
 @dataclass

@@ -233,6 +233,12 @@ class _Fit:
         """What comes between two steps: log, evaluation, checkpoint. ended: complete epochs, where one just was."""
         now = self.progress
         self._log(result)
+        now.learned = now.learned or result.norm != 0
+        if not now.learned and (ended or self.finished):
+            raise ValueError(
+                f"not one of the {now.step} steps so far had a gradient, so there is nothing to learn from: "
+                "look whether the labels are all empty or ignored (zoo data check), and whether the weights are frozen"
+            )
         improved = False
         if self.finished or self.settings.evaluate_every.due(now.step, ended):
             improved = self._evaluate(batch)
@@ -269,7 +275,7 @@ class _Fit:
         now, model = self.progress, self.state.model
         parallel.same_buffers(model)
         mean = self.state.ema.in_place() if self.state.ema is not None else contextlib.nullcontext()
-        with mean, untouched(model, self.device):
+        with mean, untouched(model, self.device), checkpoint.room_for("the report of an evaluation", self.run.folder):
             metrics = self.task.evaluate(model)
             self._pictures(batch, "", now.step)
         self.clock.pause(time.perf_counter() - began)

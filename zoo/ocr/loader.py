@@ -5,8 +5,10 @@ A bad sample is replaced by the next good one, counted, and named once; where th
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 import warnings
+from atexit import register as at_exit
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -15,6 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from zoo.interrupt import OutOfMemory
 from zoo.ocr.evaluation import Samples
 from zoo.ocr.samples import BadSample
 
@@ -40,10 +43,18 @@ class Work(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A batch as it came from a worker, and a line for each sample that was bad on the way."""
+    """A batch as it came from a worker, and a line for each sample that was bad on the way.
+
+    none: why there is no batch, "" where there is one.
+    """
 
     batch: Any
     bad: tuple[str, ...]
+    none: str = ""
+
+
+class AllBad(ValueError):
+    """Of many samples in a row not one can be used."""
 
 
 def random_of(seed: int, epoch: int, draw: Draw) -> np.random.Generator:
@@ -92,8 +103,8 @@ def good_items(
 ) -> tuple[list[Item], list[str]]:
     """One item for each draw of a batch, and what was said of the bad samples whose places the next good ones took.
 
-    `make` may raise BadSample itself, for what its augmentation left no use for. Raises ValueError when MOST_BAD
-    samples in a row, or all of them, are bad.
+    `make` may raise BadSample itself, for what its augmentation left no use for. Raises AllBad when MOST_BAD samples
+    in a row, or all of them, are bad.
     """
     items, bad = [], []
     size = len(samples)
@@ -106,7 +117,7 @@ def good_items(
             except BadSample as error:
                 bad.append(str(error))
         else:
-            raise ValueError(
+            raise AllBad(
                 f"{min(size, MOST_BAD)} samples in a row cannot be used, so there is nothing to learn from; "
                 f"the last: {bad[-1]}"
             )
@@ -119,6 +130,13 @@ def _outlive_signals(worker: int) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def _kill(workers: Sequence[multiprocessing.process.BaseProcess]) -> None:
+    """Ends workers at the end of the program: Python and torch ask by SIGTERM, which they ignore, and then wait."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's handler takes a worker's end for an error
+    for worker in workers:
+        worker.kill()
+
+
 class _Made(Dataset[Made]):
     """A batch for each `Work` that it is asked for."""
 
@@ -126,7 +144,10 @@ class _Made(Dataset[Made]):
         self.make = make
 
     def __getitem__(self, work: Work) -> Made:
-        return self.make(work)
+        try:
+            return self.make(work)
+        except AllBad as error:  # as a value: torch would put the worker's traceback into the message
+            return Made(None, (), str(error))
 
 
 class _Order(Sampler[Work]):
@@ -191,9 +212,28 @@ class Loader(Generic[Item]):
                 # Its own: iterating takes a number from it, and the global one belongs to the training.
                 generator=torch.Generator().manual_seed(0),
             )
-        for made in self._torch:
+        for made in self._made(self._torch):
+            if made.none:
+                raise ValueError(made.none)
             self._name(made.bad)
             yield made.batch
+
+    def _made(self, loader: DataLoader[Made]) -> Iterator[Made]:
+        """What the workers make. Raises OutOfMemory where one of them was killed."""
+        before = multiprocessing.active_children()
+        try:
+            batches = iter(loader)
+            # Registered after torch's and Python's own handlers of the end, and so called before them.
+            if started := [child for child in multiprocessing.active_children() if child not in before]:
+                at_exit(_kill, started)
+            yield from batches
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error) or "killed" not in str(error):
+                raise
+            raise OutOfMemory(
+                f"a process that makes batches was killed, as the system does when memory (or /dev/shm) runs out: "
+                f"lower workers, now {self.workers}, or the batch. {str(error).splitlines()[0]}"
+            ) from None
 
     def _name(self, bad: Sequence[str]) -> None:
         for message in bad:
