@@ -24,9 +24,11 @@ def found(report: ListReport) -> set[tuple[str, str, str]]:
     return set(rows)
 
 
-def test_an_empty_list_is_good(tmp_path: Path) -> None:
-    report = one(listed(tmp_path / "l.txt"), tmp_path / "new.txt")
-    assert (report.total, report.bad, report.findings, report.cleaned) == (0, 0, [], 0)
+@pytest.mark.parametrize("lines", [(), ("", "")])
+def test_an_empty_list_is_bad(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    report = one(listed(tmp_path / "l.txt", *lines), tmp_path / "new.txt")
+    assert (report.total, report.bad, report.cleaned) == (0, 1, 0)
+    assert report.findings[0][1:] == ("empty list", "holds no label", "left out")
     assert (tmp_path / "new.txt").read_text() == ""
 
 

@@ -54,7 +54,7 @@ def _round_trip(pages: list[list[dict]], to: str, name: str) -> None:
         root = folder / "pictures" if to == "icdar" else None
         again = open_pages(out, format=to, root=root)
         _same(again, pages)
-        assert [again[i].image.shape for i in range(len(again))] == [(60, 100, 3)] * len(pages)
+        assert [again.size(i) for i in range(len(again))] == [(100, 60)] * len(pages)
 
 
 @settings(max_examples=25, deadline=None)
@@ -152,3 +152,25 @@ def test_a_base_grows_and_is_not_overwritten(tmp_path: Path, monkeypatch: pytest
     np.testing.assert_array_equal(again[4].image, noise)
     with pytest.raises(ValueError, match="holds an LMDB already"):
         convert_lines(labels, tmp_path / "base", "lmdb")
+
+
+def test_labels_are_not_written_over_themselves_nor_a_folder(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    source = listed(tmp_path / "labels.txt", page("a.png", region("a")))
+    before = source.read_bytes()
+    (tmp_path / "folder").mkdir()
+    for out, to, words in [
+        (source, "paddle", "is what is converted"),
+        (tmp_path / "folder", "coco", "is a folder"),
+        (source, "icdar", "is a file"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            convert_pages(open_pages(source), out, to)
+    assert source.read_bytes() == before
+
+
+def test_what_fails_in_the_middle_leaves_no_part(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="full"), label_convert.written(tmp_path / "new.txt") as file:
+        file.write("half")
+        raise OSError("full")
+    assert not list(tmp_path.iterdir())

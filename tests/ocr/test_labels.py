@@ -313,3 +313,22 @@ def test_two_million_lines_take_less_than_200_megabytes(tmp_path: Path) -> None:
 
 def test_a_square_is_a_square() -> None:
     assert area(np.array(SQUARE, np.float32)) == 800
+
+
+def test_a_page_whose_regions_have_no_area_is_bad(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    flat = [[5, 5], [50, 5], [50, 5], [5, 5]]
+    pages = open_pages(
+        listed(tmp_path / "l.txt", page("a.png", region("a", flat)), page("a.png", region("a", flat), region("b")))
+    )
+    with pytest.raises(BadSample, match="none of its 1 regions has an area"):
+        pages[0]
+    assert pages[1].ignored.tolist() == [True, False]
+
+
+def test_half_a_character_is_bad(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    line = 'a.png\t[{"transcription": "\\ud800", "points": [[0, 0], [9, 0], [9, 9], [0, 9]]}]'
+    pages = open_pages(listed(tmp_path / "l.txt", line))
+    with pytest.raises(BadSample, match="half of a character"):
+        pages[0]

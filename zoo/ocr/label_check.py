@@ -150,6 +150,8 @@ def _checked(path: Path, labels: LineLabels | PageLabels, rules: Rules, target: 
     report = ListReport(str(path), "lines" if is_lines else "pages", source.format, where, len(labels))
     spool = TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115  # closed when it is written out
     one = _List(labels, report, spool)
+    if not len(labels):
+        report.add(Finding(str(path), "empty list", "holds no label", "left out"))
     for kind, message in labels.repaired:
         report.add(Finding(str(path), kind, message, "repaired"))
     index = 0

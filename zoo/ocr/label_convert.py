@@ -15,13 +15,14 @@ from urllib.parse import quote
 import numpy as np
 
 from zoo.images import PictureError
-from zoo.ocr.label_files import Pictures, counted, lmdb_module
-from zoo.ocr.label_formats import IGNORED, LineLabel, Region
+from zoo.ocr.label_files import Archive, Pictures, counted, lmdb_module
+from zoo.ocr.label_formats import IGNORED, LineLabel, Region, is_broken
 from zoo.ocr.labels import LineLabels, PageLabels, area
 from zoo.ocr.samples import BadSample
 
 PAGE_TARGETS = ("paddle", "icdar", "label-studio", "coco")
 LINE_TARGETS = ("paddle", "tsv", "zip", "lmdb")
+FOLDERS = ("icdar", "lmdb")  # the others are written as one file
 BATCH = 1000  # lines in one transaction of an LMDB
 FIRST_SIZE = 1 << 28  # bytes of an LMDB to begin with; it grows
 
@@ -45,7 +46,8 @@ class _Page(NamedTuple):
 def convert_pages(labels: PageLabels, out: Path, to: str) -> Written:
     """Writes pages as `to`, one of PAGE_TARGETS; `out` is a folder for icdar, else a file. Pictures stay in place.
 
-    A page that is broken, or that the format cannot hold, is left out and named. ValueError for an unknown format.
+    A page that is broken, or that the format cannot hold, is left out and named. ValueError for an unknown format, and
+    for an `out` that is what is converted, or a folder where a file is meant.
     """
     writers: dict[str, Callable[[Iterable[_Page], Path], None]] = {
         "paddle": _write_paddle,
@@ -55,6 +57,7 @@ def convert_pages(labels: PageLabels, out: Path, to: str) -> Written:
     }
     if to not in writers:
         raise ValueError(f"to={to!r}: pages are written as {', '.join(PAGE_TARGETS)}")
+    _check_target(labels, out, to)
     skipped: list[str] = []
     pages = _pages(labels, out if to == "icdar" else out.parent, to, skipped)
     writers[to](pages, out)
@@ -77,6 +80,18 @@ def _pages(labels: PageLabels, folder: Path, to: str, skipped: list[str]) -> Ite
         yield _Page(path, entry.regions, size)
 
 
+def _check_target(labels: PageLabels | LineLabels, out: Path, to: str) -> None:
+    """Raises ValueError where the labels cannot be written to `out`, before anything is."""
+    if out.is_dir() and to not in FOLDERS:
+        raise ValueError(f"{out}: is a folder; to={to} writes a file")
+    if out.exists() and not out.is_dir() and to in FOLDERS:
+        raise ValueError(f"{out}: is a file; to={to} writes a folder")
+    read = [Path(labels.name(0).rpartition(":")[0] or labels.name(0))] if len(labels) else []
+    read += [source.pictures.file for source in labels.sources if isinstance(source.pictures, Archive)]
+    if out.is_file() and any(out.resolve() in (file.resolve(), *file.resolve().parents) for file in read):
+        raise ValueError(f"{out}: is what is converted; give another name")
+
+
 def _check_icdar(name: str, regions: Sequence[Region]) -> None:
     for number, region in enumerate(regions, start=1):
         if len(region.polygon_xy) != 4:
@@ -92,7 +107,12 @@ def _check_alone(name: str, stem: str, stems: dict[str, str]) -> None:
 
 
 def listed_path(pictures: Pictures, name: str, folder: Path) -> str:
-    """A picture as a list in `folder` names it: from there, with slashes; inside an archive its own name."""
+    """A picture as a list in `folder` names it: from there, with slashes; inside an archive its own name.
+
+    Raises BadSample for a name that a list cannot hold.
+    """
+    if is_broken(name):
+        raise BadSample(f"{name!r}: its name is not UTF-8; rename the file")
     path = pictures.path(name)
     return name if path is None else Path(os.path.relpath(path, folder)).as_posix()
 
@@ -207,7 +227,7 @@ def _annotation(number: int, picture: int, region: Region) -> dict[str, Any]:
 def convert_lines(labels: LineLabels, out: Path, to: str) -> Written:
     """Writes lines as `to`, one of LINE_TARGETS: "zip" and "lmdb" hold the pictures' own bytes, lists only name them.
 
-    A line that is broken, or that the format cannot hold, is left out and named. ValueError for an unknown format.
+    A line that is broken, or that the format cannot hold, is left out and named. ValueError as for pages.
     """
     writers: dict[str, Callable[[LineLabels, Path, list[str]], None]] = {
         "paddle": _write_list,
@@ -217,6 +237,7 @@ def convert_lines(labels: LineLabels, out: Path, to: str) -> Written:
     }
     if to not in writers:
         raise ValueError(f"to={to!r}: lines are written as {', '.join(LINE_TARGETS)}")
+    _check_target(labels, out, to)
     skipped: list[str] = []
     writers[to](labels, out, skipped)
     return Written(len(labels) - len(skipped), tuple(skipped))
@@ -261,8 +282,7 @@ def _lines(labels: LineLabels, skipped: list[str]) -> Iterator[_Line]:
 def _write_zip(labels: LineLabels, out: Path, skipped: list[str]) -> None:
     """Pictures by number, and labels.tsv."""
     listed = []
-    part = _part(out)
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:  # pictures are compressed already
+    with _whole(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:  # pictures are compressed
         for number, line in enumerate(_lines(labels, skipped)):
             name = f"{number:08}{Path(line.entry.picture).suffix or '.jpg'}"
             try:
@@ -272,7 +292,6 @@ def _write_zip(labels: LineLabels, out: Path, skipped: list[str]) -> None:
                 continue
             archive.writestr(name, line.data)
         archive.writestr("labels.tsv", "".join(listed), zipfile.ZIP_DEFLATED)
-    part.replace(out)
 
 
 def _write_lmdb(labels: LineLabels, out: Path, skipped: list[str]) -> None:
@@ -310,12 +329,18 @@ def _put(base: Any, pairs: Sequence[tuple[bytes, bytes]]) -> None:
 @contextmanager
 def written(out: Path) -> Iterator[Any]:
     """A text file that takes its name when it is whole."""
-    part = _part(out)
-    with part.open("w", encoding="utf-8", newline="\n") as file:
+    with _whole(out) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         yield file
-    part.replace(out)
 
 
-def _part(out: Path) -> Path:
+@contextmanager
+def _whole(out: Path) -> Iterator[Path]:
+    """Where to write what then becomes `out`; it goes where that fails."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    return out.with_name(out.name + ".part")
+    part = out.with_name(out.name + ".part")
+    try:
+        yield part
+        part.replace(out)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -287,9 +287,15 @@ def _open_lmdb(folder: str) -> Any:
         _bases.pop(inherited).close()
     if key not in _bases:
         try:
-            _bases[key] = lmdb.open(folder, readonly=True, lock=False, readahead=False, create=False)
+            base = lmdb.open(folder, readonly=True, lock=False, readahead=False, create=False)
         except lmdb.Error as error:
             raise ValueError(f"{folder}: is no LMDB that can be read: {error}") from None
+        # Of a file cut short, reading what is not there would end the process without a word.
+        wanted = (base.info()["last_pgno"] + 1) * base.stat()["psize"]
+        if (there := (Path(folder) / "data.mdb").stat().st_size) < wanted:
+            base.close()
+            raise ValueError(f"{folder}: data.mdb is cut short: it has {there:,} bytes of {wanted:,}; copy it again")
+        _bases[key] = base
     return _bases[key]
 
 

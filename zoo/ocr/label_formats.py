@@ -248,6 +248,8 @@ class NamedLines:
         stem = Path(self._names[index]).stem
         if (found := self._pattern.fullmatch(stem)) is None:
             raise BadSample(f"{self.name(index)}: the name {stem!r} does not match pattern={self._pattern.pattern!r}")
+        if is_broken(stem):
+            raise BadSample(f"{self.name(index)!r}: its name is not UTF-8; rename the file")
         group = "text" if "text" in self._pattern.groupindex else min(1, self._pattern.groups)
         return LineLabel(self.name(index), self._names[index], found[group] or "")
 
@@ -275,11 +277,16 @@ class ListPages:
         name = self.name(index)
         try:
             items = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # of lists in lists in lists
             raise BadSample(f"{name}: its regions are no JSON: {error}") from None
         if not isinstance(items, list):
             raise BadSample(f"{name}: its regions are {items!r:.40}; a JSON list is meant")
         return PageLabel(name, path, tuple(_region(item, f"{name}: region {i}") for i, item in enumerate(items, 1)))
+
+
+def is_broken(text: str) -> bool:
+    """Whether a text has halves of characters, as JSON may, and names of files that are not UTF-8: no file holds it."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _region(item: Any, place: str) -> Region:
@@ -293,9 +300,12 @@ def region_of(points: Any, text: Any, place: str, more: Mapping[str, Any] | None
     """A region from points [[x, y], ...] of pixels and its text. Raises BadSample that begins with `place`."""
     if not isinstance(text, str):
         raise BadSample(f"{place} has the transcription {text!r:.40}; a text is meant")
+    if is_broken(text):
+        raise BadSample(f"{place} has the transcription {text!r:.40}, in which half of a character is missing")
     try:
-        polygon = np.asarray(points, np.float32)
-    except (TypeError, ValueError):
+        with np.errstate(over="ignore"):  # it becomes infinite, which is refused below
+            polygon = np.asarray(points, np.float32)
+    except (TypeError, ValueError, OverflowError):
         raise BadSample(f"{place} has the points {points!r:.60}; a list of [x, y] is meant") from None
     if polygon.size == 0:
         polygon = polygon.reshape(0, 2)

@@ -50,7 +50,7 @@ class JsonPages:
         record = self.records[index]
         try:
             return self.parse(record, self.pictures)
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
             what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
             raise BadSample(f"{record.place}: is not as {self.format} has it: {what}") from None
         except ValueError as error:
@@ -67,6 +67,8 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: is no JSON: {error.msg} (column {error.colno})") from None
+    except RecursionError:
+        raise ValueError(f"{path}: is no labels: its lists or objects lie in one another too deeply") from None
 
 
 def json_format(content: Any) -> str:

@@ -101,26 +101,28 @@ class _Look:
         size = self.size(entry.picture)
         cleaned = self.line(entry) if isinstance(entry, LineLabel) else self.page(entry, size)
         path = self.pictures.path(picture)
-        self.looked.picture = _key(str(path.resolve() if path else f"{self.pictures}: {picture}"))
+        place = path.resolve() if path and "\0" not in picture else f"{self.pictures}: {picture}"
+        self.looked.picture = _key(str(place))
         said = entry.text if isinstance(entry, LineLabel) else paddle_page("", entry.regions)
         self.looked.text = _key(said)
         if self.kept:
-            self.clean(cleaned, listed_path(self.pictures, picture, folder))
+            self.clean(cleaned, folder)
         return self.looked
 
-    def clean(self, entry: LineLabel | PageLabel, path: str) -> None:
-        if isinstance(entry, PageLabel):
-            self.looked.cleaned = paddle_page(path, entry.regions)
-            return
+    def clean(self, entry: LineLabel | PageLabel, folder: Path) -> None:
         try:
-            self.looked.cleaned = paddle_line(entry, path)
+            path = listed_path(self.pictures, entry.picture, folder)
+            if isinstance(entry, LineLabel):
+                self.looked.cleaned = paddle_line(entry, path)
+            else:
+                self.looked.cleaned = paddle_page(path, entry.regions)
         except BadSample as error:
-            self.refuse("tab or line break", str(error))
+            self.refuse("not for a list", str(error))
 
     def size(self, picture: str) -> tuple[int, int] | None:
         """Width and height; None where the picture cannot be read, which is then a finding."""
         if not self.pictures.has(picture):
-            self.refuse("missing picture", f"{self.pictures.path(picture) or picture}: no such file")
+            self.refuse("missing picture", f"{str(self.pictures.path(picture) or picture)!s:.300}: no such file")
             return None
         try:
             with self.pictures.open(picture) as file:

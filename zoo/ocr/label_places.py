@@ -80,7 +80,7 @@ def lines_at(path: Path, root: Path | None, format: str, pattern: str | None) ->
 
 
 def _listed_lines(lines: TextLines, pictures: Folder | Archive, format: str) -> Source[LineLabel]:
-    columns = table_columns(lines[0]) if len(lines) else None
+    columns = table_columns(_head(lines))
     if columns is None and format == "tsv":
         raise ValueError(f"{lines.path}:1: names no columns; a first line such as `file TAB text` is meant")
     if columns is not None:
@@ -120,7 +120,7 @@ def line_format(path: Path, pattern: str | None) -> str:
     lines = _text(path)
     if lines is None or not len(lines):
         return "paddle" if lines is not None else ""
-    if table_columns(lines[0]):
+    if table_columns(_head(lines)):
         return "tsv"
     return "paddle" if any("\t" in line for line in _first(lines)) else ""
 
@@ -251,7 +251,7 @@ def _folders(file: Path) -> list[Path]:
 
 def _first_pictures(lines: TextLines, is_table: bool) -> list[str]:
     names = []
-    columns = table_columns(lines[0]) if len(lines) else None
+    columns = table_columns(_head(lines))
     for line in _first(lines):
         cells = line.split("\t")
         name = cells[columns[0]] if columns and len(cells) > columns[0] else cells[0]
@@ -276,6 +276,17 @@ def _first(lines: TextLines) -> list[str]:
         except BadSample:  # it says so when it is asked for
             continue
     return found
+
+
+def _head(lines: TextLines) -> str:
+    """The first line; "" where there is none, or it alone is not text. Raises BadSample where none of the first is."""
+    readable = _first(lines)
+    if len(lines) and not readable:
+        return lines[0]
+    try:
+        return lines[0] if len(lines) else ""
+    except BadSample:  # it says so when it is asked for
+        return ""
 
 
 def _text(path: Path) -> TextLines | None:

@@ -86,12 +86,18 @@ class PageLabels(_Labels[PageLabel]):
     """Pages with their text regions, by index from 0."""
 
     def __getitem__(self, index: int) -> PageSample:
-        """Regions without area are ignored. Raises BadSample for a page that cannot be used, and IndexError."""
+        """Regions without area are ignored. Raises BadSample for a page that cannot be used, and IndexError.
+
+        A page of which not one region has an area is one: it would be taught that there is no text in it.
+        """
         source, place = self._at(index)
         entry = source.entry(place)
         for number, region in enumerate(entry.regions, start=1):
             if len(region.polygon_xy) < 3:
                 raise BadSample(f"{entry.name}: region {number} has {len(region.polygon_xy)} points, fewer than 3")
+        flat = [area(region.polygon_xy) < SMALLEST for region in entry.regions]
+        if flat and all(flat):
+            raise BadSample(f"{entry.name}: none of its {len(flat)} regions has an area")
         pixels = _pixels(source.pictures, entry)
         size = (pixels.shape[1], pixels.shape[0])
         if entry.size is not None and entry.size != size:
@@ -100,7 +106,7 @@ class PageLabels(_Labels[PageLabel]):
             image=pixels,
             polygons_xy=tuple(region.polygon_xy for region in entry.regions),
             texts=tuple(region.text for region in entry.regions),
-            ignored=np.array([r.ignored or area(r.polygon_xy) < SMALLEST for r in entry.regions], bool),
+            ignored=np.array([r.ignored or is_flat for r, is_flat in zip(entry.regions, flat, strict=True)], bool),
             name=entry.name,
         )
 

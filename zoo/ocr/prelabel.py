@@ -17,7 +17,7 @@ import numpy as np
 from zoo import documents, images
 from zoo.ocr.label_convert import paddle_line, paddle_page, written
 from zoo.ocr.label_files import counted
-from zoo.ocr.label_formats import LineLabel, Region
+from zoo.ocr.label_formats import LineLabel, Region, is_broken
 from zoo.ocr.label_places import SUFFIXES
 from zoo.ocr.labels import open_pages
 from zoo.ocr.samples import BadSample, PageSample
@@ -58,6 +58,8 @@ def prelabel(folder: Path, reader: Reader, *, confirmed: bool = False) -> Labell
         try:
             if picture.suffix.lower() not in SUFFIXES:
                 raise ValueError(f"{picture}: is no picture that PPOCRLabel shows; save its pages as pictures")
+            if is_broken(picture.name) or any(sign in picture.name for sign in "\t\r\n"):
+                raise ValueError(f"{str(picture)!r}: its name cannot stand in Label.txt; rename the file")
             page = reader(picture)
         except (ValueError, OSError) as error:
             skipped.append(str(error))

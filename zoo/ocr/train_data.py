@@ -26,6 +26,8 @@ def opened(
             key = f"{part}.data.{which}"
             raise ValueError(f"{key}.{number}: {source.path}: no such file or folder; set it with -o {key}=[PATH]")
         labels = open_one(source)
+        if not len(labels):
+            raise ValueError(f"{part}.data.{which}.{number}: {source.path}: holds no labels")
         found.append(Cached(labels) if data.cache else labels)
     return found
 
