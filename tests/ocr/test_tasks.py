@@ -370,6 +370,23 @@ class Halves(nn.Module):
         return torch.stack((-difference, difference), dim=1)
 
 
+@pytest.mark.parametrize(
+    ("changes", "width"),
+    [
+        ({"scales": [[160, 48]]}, 160),
+        ({"scales": [[320, 48], [128, 32]]}, 320),
+        ({"scales": [[128, 32]]}, 192),  # at the 48 pixels that the predictor reads at
+        ({"scales": [[640, 48]]}, 320),
+        ({"scales": [[160, 48]], "widths": "own"}, 320),
+        ({"scales": [[160, 48]], "settings": {"min_width": 256}}, 256),
+    ],
+)
+def test_a_line_is_padded_no_further_than_in_training(tmp_path: Path, changes: dict[str, object], width: int) -> None:
+    made = prepare(recipe(rec=rec_part(tmp_path, guide=False, **changes)))["rec"]
+    assert isinstance(made.task, RecTask)
+    assert made.task.settings.min_width == made.page.settings["min_width"] == width
+
+
 def test_direction_is_judged_both_ways(tmp_path: Path) -> None:
     data = {"train": [str(small_sets.lines(tmp_path))], "evaluate": [str(small_sets.lines(tmp_path))]}
     part = {"start": "scratch", "batch": 2, "workers": 0, "train": TRAIN, "data": data}

@@ -118,8 +118,9 @@ class RecPart(_Frozen):
     guide: with the attention branch, which alone trains the backbone; false trains it through the CTC branch, faster
     and better on little or simple data. method: single; udml, two peers; distil, under a frozen `teacher`.
     charset: a dictionary file; charset_mode says whether it replaces the characters of `start` or adds to them.
-    scales: (width, height) pixels; with several each batch has one of them. widths: fixed fits every line into the
-    scale; own makes batches of similar lines no wider than they need, and reads every picture once beforehand.
+    scales: (width, height) pixels; with several each batch has one of them; a run's predictor pads a line no further.
+    widths: fixed fits every line into the scale; own makes batches of similar lines no wider than they need, and reads
+    every picture once beforehand.
     """
 
     train: Train

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,8 +24,10 @@ from zoo.ocr.loader import Loader
 from zoo.ocr.models import READERS
 from zoo.ocr.nrtr import NrtrGuide
 from zoo.ocr.pplcnetv3 import PPLCNetV3Recognition
+from zoo.ocr.predict import LINE_HEIGHT
 from zoo.ocr.rec_targets import Encoder, Guide
 from zoo.ocr.rec_task import MakeLines, Peers, RecTask, plan_lines, shapes_of
+from zoo.ocr.settings import RecSettings
 from zoo.ocr.train_data import Joined, lines, opened, pages
 from zoo.ocr.train_recipe import OFFICIAL, SCRATCH, ClsPart, Data, DetPart, RecPart, TrainRecipe
 from zoo.ocr.trained import Part, PartPage, part_of, read_page, weights_of
@@ -207,7 +209,7 @@ def _det_teacher(part: DetPart) -> nn.Module:
 def _rec(model: str, part: RecPart, report: Path | None, resume: bool) -> Prepared:
     entry = READERS[model]
     name = WEIGHTS[entry.rec].converter
-    settings = part.settings or entry.settings.rec
+    settings = part.settings or _rec_settings(part, entry.settings.rec)
     train = Joined(opened(part.data, "train", "rec", lines))  # before weights are fetched
     given = _rec_given(part, entry.rec, name)
     charset = _charset(part, given)
@@ -237,6 +239,14 @@ def _rec(model: str, part: RecPart, report: Path | None, resume: bool) -> Prepar
         _settle(students, starts[0], _pictures(task))
     page = PartPage(task="rec", reader=model, network=name, charset=charset, settings=asdict(settings))
     return Prepared(task, page, starts)
+
+
+def _rec_settings(part: RecPart, published: RecSettings) -> RecSettings:
+    """The published predictor, which pads a line no further than training did: the network reads the padding too."""
+    if part.widths == "own":
+        return published
+    widest = max(-(-width * LINE_HEIGHT // height) for width, height in part.scales)
+    return replace(published, min_width=min(published.min_width, widest))
 
 
 def _rec_loader(part: RecPart, train: Joined[Any], encoder: Encoder, columns: int | None) -> Loader[Any]:
