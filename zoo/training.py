@@ -185,7 +185,7 @@ class _Fit:
                 raise ValueError(f"batches({epoch}): only {now.batch} of the {full} batches it says it has came")
             samples = [len(self.task.names(batch)) for batch in group]
             self.clock.count(sum(samples) * parallel.data_world(), time.perf_counter() - asked)
-            group = [to_device(batch, self.device) for batch in group]
+            group = [to_device(batch, self.device, self.settings.channels_last) for batch in group]
             result = self._step(group, samples)
             now.batch += len(group)
             if now.batch >= full:
@@ -309,14 +309,16 @@ class _Fit:
         return max(float(group["lr"]) for group in self.state.optimizer.param_groups)
 
 
-def to_device(batch: Any, device: torch.device) -> Any:
-    """A tree of tensors and plain values with its tensors on a device."""
+def to_device(batch: Any, device: torch.device, channels_last: bool = False) -> Any:
+    """A tree of tensors and plain values on a device; channels_last lays pictures (N, C, H, W) out as N, H, W, C."""
     if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
+        is_picture = channels_last and batch.ndim == 4 and batch.is_floating_point()
+        layout = torch.channels_last if is_picture else torch.preserve_format
+        return batch.to(device, non_blocking=True, memory_format=layout)
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(to_device(part, device) for part in batch))
+        return type(batch)(*(to_device(part, device, channels_last) for part in batch))
     if isinstance(batch, tuple | list):
-        return type(batch)(to_device(part, device) for part in batch)
+        return type(batch)(to_device(part, device, channels_last) for part in batch)
     if isinstance(batch, dict):
-        return {name: to_device(part, device) for name, part in batch.items()}
+        return {name: to_device(part, device, channels_last) for name, part in batch.items()}
     return batch
